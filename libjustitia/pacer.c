@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/*
+ * pacer.c - tokens from the daemon, and what they permit (paper 4.4).
+ *
+ * A token is taken when its slot in time has come and the balance is used up.
+ * Without a daemon there are no tokens, and everything is permitted.
+ */
+#include <time.h>
+
+#include "internal.h"
+
+/* The daemon assigns slots a fraction of a second ahead; later ones are a mistake. */
+#define SLOT_HORIZON_NS 1000000000ull
+
+uint64_t jst_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+static bool is_paced(const struct jst_app *app)
+{
+	return app->region && app->class != JST_CLASS_LATENCY;
+}
+
+static uint32_t policy_chunk_bytes(const struct jst_app *app)
+{
+	return atomic_load_explicit(&app->region->policy.chunk_bytes, memory_order_relaxed);
+}
+
+static uint32_t policy_token_ops(const struct jst_app *app)
+{
+	return atomic_load_explicit(&app->region->policy.token_ops, memory_order_relaxed);
+}
+
+uint32_t jst_pacer_chunk_bytes(const struct jst_app *app)
+{
+	return is_paced(app) ? policy_chunk_bytes(app) : 0;
+}
+
+bool jst_pacer_allows(const struct jst_app *app)
+{
+	return !is_paced(app) || jst_balance_allows(&app->balance);
+}
+
+void jst_pacer_clamp(struct jst_app *app)
+{
+	if (is_paced(app))
+		jst_balance_clamp(&app->balance, policy_chunk_bytes(app), policy_token_ops(app));
+}
+
+void jst_pacer_refill(struct jst_app *app, uint64_t now_ns)
+{
+	struct jst_token token;
+
+	if (!is_paced(app))
+		return;
+	while (!jst_balance_allows(&app->balance) && jst_ring_peek(&app->ring, &token)) {
+		if (token.due_ns > now_ns && token.due_ns - now_ns < SLOT_HORIZON_NS)
+			return;
+		jst_ring_drop(&app->ring);
+		jst_balance_add(&app->balance, &token, policy_chunk_bytes(app),
+				policy_token_ops(app));
+		app->counters.tokens++;
+	}
+}
+
+void jst_pacer_spend(struct jst_app *app, uint64_t bytes, uint64_t ops)
+{
+	if (is_paced(app))
+		jst_balance_spend(&app->balance, bytes, ops);
+	app->counters.bytes += bytes;
+	app->counters.chunks += ops;
+}
+
+void jst_pacer_refund(struct jst_app *app, uint64_t bytes, uint64_t ops)
+{
+	if (is_paced(app))
+		jst_balance_spend(&app->balance, -bytes, -ops);
+	app->counters.bytes -= bytes;
+	app->counters.chunks -= ops;
+}
+
+uint64_t jst_pacer_due_ns(const struct jst_app *app)
+{
+	struct jst_token token;
+
+	if (!is_paced(app) || !jst_ring_peek(&app->ring, &token))
+		return UINT64_MAX;
+	return token.due_ns;
+}
+
+static void publish_statistics(struct jst_app *app)
+{
+	struct jst_abi_region *region = app->region;
+	const struct jst_counters *counters = &app->counters;
+
+	atomic_store_explicit(&region->stats.messages, counters->messages, memory_order_relaxed);
+	atomic_store_explicit(&region->stats.bytes, counters->bytes, memory_order_relaxed);
+	atomic_store_explicit(&region->stats.chunks, counters->chunks, memory_order_relaxed);
+	atomic_store_explicit(&region->stats.tokens, counters->tokens, memory_order_relaxed);
+	atomic_store_explicit(&region->stats.paced_whole, counters->paced_whole,
+			      memory_order_relaxed);
+	atomic_store_explicit(&region->stats.unpaced, counters->unpaced, memory_order_relaxed);
+	atomic_store_explicit(&region->stats.queued_bytes, app->queued_bytes,
+			      memory_order_relaxed);
+}
+
+/* Tokens that there is use for beyond those taken. */
+static uint32_t tokens_wanted(const struct jst_app *app)
+{
+	uint64_t tokens = jst_balance_short(&app->balance, app->queued_bytes, app->queued_ops,
+					    policy_chunk_bytes(app), policy_token_ops(app));
+
+	/* With nothing queued, one for the next message, so that it need not wait. */
+	if (!tokens && !jst_balance_allows(&app->balance))
+		tokens = 1;
+	return tokens < JST_RING_TOKENS / 2 ? (uint32_t)tokens : JST_RING_TOKENS / 2;
+}
+
+void jst_pacer_publish(struct jst_app *app)
+{
+	struct jst_abi_region *region = app->region;
+	uint32_t wanted;
+
+	if (!region)
+		return;
+	publish_statistics(app);
+	if (!is_paced(app))
+		return;
+	wanted = app->ring.tail + tokens_wanted(app);
+	if (wanted == app->wanted)
+		return;
+	app->wanted = wanted;
+	/* seq_cst: this store, then the look at daemon_waits; see abi.h */
+	atomic_store_explicit(&region->client.wanted, wanted, memory_order_seq_cst);
+	if (atomic_load_explicit(&region->daemon.daemon_waits, memory_order_seq_cst))
+		jst_client_look(app);
+}
+
+void jst_pacer_flows(struct jst_app *app, int change)
+{
+	pthread_mutex_lock(&app->lock);
+	app->flows = (uint32_t)((int)app->flows + change);
+	if (app->region) {
+		atomic_store_explicit(&app->region->client.flows, app->flows,
+				      memory_order_seq_cst);
+		/* Rare, and who shares the card depends on it: tell at once. */
+		jst_client_look(app);
+	}
+	pthread_mutex_unlock(&app->lock);
+}
