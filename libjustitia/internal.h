@@ -162,6 +162,7 @@ struct jst_qp {
 	uint32_t max_inline;
 
 	pthread_mutex_t lock;
+	bool ready;  /* was in RTS since the last reset: posting is possible */
 	bool failed; /* the card flushes: queued work follows at once, unpaced */
 
 	/* messages: tail <= cursor <= head, running freely, masked on use */

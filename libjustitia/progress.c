@@ -72,14 +72,9 @@ static bool says_it_waits(struct jst_app *app)
 	bool waits, given = false;
 
 	pthread_mutex_lock(&app->lock);
-	waits = app->region && app->active && !jst_pacer_allows(app);
-	if (app->region) {
-		atomic_store_explicit(&app->region->client.client_waits, waits,
-				      memory_order_seq_cst);
-		/* seq_cst: said, then looked once more; the daemon pushes, then looks */
-		atomic_thread_fence(memory_order_seq_cst);
-		given = waits && jst_pacer_due_ns(app) != NEVER;
-	}
+	waits = app->active && !jst_pacer_allows(app);
+	if (app->region)
+		given = jst_ring_wait(&app->ring, waits) && waits;
 	pthread_mutex_unlock(&app->lock);
 	return given;
 }

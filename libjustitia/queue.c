@@ -203,7 +203,7 @@ int jst_queue_stage(struct jst_qp *qp, const struct ibv_send_wr *wr, uint32_t st
 	/* In the vendor's order, with the vendor's errors. */
 	if (!is_known(wr->opcode))
 		return EINVAL;
-	message = jst_queue_slot(qp, staged);
+	message = qp->ready ? jst_queue_slot(qp, staged) : NULL;
 	if (!message)
 		return ENOMEM;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->max_sge)
@@ -315,10 +315,12 @@ void jst_qp_modified(struct jst_qp *qp, const struct ibv_qp_attr *attr, int attr
 	pthread_mutex_lock(&qp->lock);
 	if (attr->qp_state == IBV_QPS_RESET) {
 		jst_queue_clear(qp);
+		qp->ready = false;
 	} else if (attr->qp_state == IBV_QPS_ERR) {
 		qp->failed = true;
 		jst_shaper_run(qp);
 	} else if (attr->qp_state == IBV_QPS_RTS) {
+		qp->ready = true;
 		qp->failed = false; /* also from the send queue error state of UD */
 	}
 	pthread_mutex_unlock(&qp->lock);

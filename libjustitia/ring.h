@@ -64,6 +64,16 @@ static inline bool jst_ring_push(struct jst_ring_producer *ring, const struct js
 }
 
 /*
+ * Is the client asleep for want of what was just pushed? Asked once after a
+ * batch. seq_cst: announced, then looked; pairs with jst_ring_wait().
+ */
+static inline bool jst_ring_must_wake(const struct jst_ring_producer *ring)
+{
+	atomic_store_explicit(&ring->region->daemon.head, ring->head, memory_order_seq_cst);
+	return atomic_load_explicit(&ring->region->client.client_waits, memory_order_seq_cst);
+}
+
+/*
  * Consumer: the other side, as the client keeps it.
  */
 struct jst_ring_consumer {
@@ -84,6 +94,18 @@ static inline bool jst_ring_peek(const struct jst_ring_consumer *ring, struct js
 	token->bytes = slot->bytes;
 	token->ops = slot->ops;
 	return true;
+}
+
+/*
+ * Says that the client is about to sleep for want of tokens, or no longer is.
+ * True if there are tokens after all. seq_cst: said, then looked; one of the
+ * two sides sees the other.
+ */
+static inline bool jst_ring_wait(const struct jst_ring_consumer *ring, bool waits)
+{
+	atomic_store_explicit(&ring->region->client.client_waits, waits, memory_order_seq_cst);
+	return atomic_load_explicit(&ring->region->daemon.head, memory_order_seq_cst) !=
+	       ring->tail;
 }
 
 /* Gives the slot of the token last peeked at back to the daemon. */

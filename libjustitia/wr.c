@@ -15,7 +15,7 @@ void jst_wr_start(struct jst_qp *qp)
 {
 	pthread_mutex_lock(&qp->lock);
 	qp->staged = 0;
-	qp->staged_error = 0;
+	qp->staged_error = qp->ready ? 0 : EINVAL;
 }
 
 int jst_wr_complete(struct jst_qp *qp)

@@ -161,9 +161,13 @@ static int modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mas
 {
 	int error = DRV_modify_qp(ibqp, attr, attr_mask);
 
-	if (!error && *drv_qp(ibqp))
-		jst_qp_modified(*drv_qp(ibqp), attr, attr_mask);
-	return error;
+	if (error || !*drv_qp(ibqp))
+		return error;
+	/* The vendor may choose among its own functions by state. */
+	if (container_of(ibqp, struct verbs_qp, qp)->comp_mask & VERBS_QP_EX)
+		replace_wr((struct ibv_qp_ex *)ibqp);
+	jst_qp_modified(*drv_qp(ibqp), attr, attr_mask);
+	return 0;
 }
 
 static int query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,

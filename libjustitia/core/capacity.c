@@ -13,9 +13,11 @@ static uint64_t scale(uint64_t a, uint64_t b, uint64_t c)
 /* The part of MaxRate that belongs to the bandwidth and throughput apps. */
 static uint64_t rmin(uint64_t max_rate, uint64_t hungry_weight, uint64_t latency_weight)
 {
-	if (!hungry_weight)
-		return max_rate;
-	return scale(max_rate, hungry_weight, hungry_weight + latency_weight);
+	uint64_t rate = max_rate;
+
+	if (hungry_weight)
+		rate = scale(max_rate, hungry_weight, hungry_weight + latency_weight);
+	return rate ? rate : 1;
 }
 
 static uint64_t latency_weight(const struct jst_card *card, const struct jst_population *pop)

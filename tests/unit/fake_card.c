@@ -20,10 +20,8 @@ static struct fake_card *card_of_qp(struct ibv_qp *qp)
 	return qp->qp_context;
 }
 
-static int vendor_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+static int post(struct fake_card *card, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
-	struct fake_card *card = card_of_qp(qp);
-
 	card->posts++;
 	for (; wr; wr = wr->next) {
 		struct fake_wr *slot = &card->queue[card->posted % FAKE_DEPTH];
@@ -54,16 +52,29 @@ static int vendor_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ib
 	return 0;
 }
 
+static int vendor_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct fake_card *card = card_of_qp(qp);
+	int error;
+
+	pthread_mutex_lock(&card->lock);
+	error = post(card, wr, bad_wr);
+	pthread_mutex_unlock(&card->lock);
+	return error;
+}
+
 static int vendor_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct fake_card *card = cq->cq_context;
 	int got = 0;
 
+	pthread_mutex_lock(&card->lock);
 	for (; got < n && card->cq_tail != card->cq_head; got++, card->cq_tail++) {
 		wc[got] = card->cqes[card->cq_tail % FAKE_DEPTH];
 		/* the driver's view of the queue: reserved holds the position */
 		card->retired = wc[got].src_qp + 1;
 	}
+	pthread_mutex_unlock(&card->lock);
 	return got;
 }
 
@@ -101,6 +112,7 @@ static void complete(struct fake_card *card, const struct fake_wr *fake, enum ib
 
 void fake_card_run(struct fake_card *card, uint32_t n)
 {
+	pthread_mutex_lock(&card->lock);
 	for (; n && card->executed != card->posted; n--, card->executed++) {
 		const struct fake_wr *fake = &card->queue[card->executed % FAKE_DEPTH];
 
@@ -115,6 +127,29 @@ void fake_card_run(struct fake_card *card, uint32_t n)
 				complete(card, fake, IBV_WC_SUCCESS);
 		}
 	}
+	pthread_mutex_unlock(&card->lock);
+}
+
+uint32_t fake_card_posted(struct fake_card *card, uint32_t n)
+{
+	uint32_t posted = 0;
+
+	for (int i = 0; i < 5000; i++) {
+		pthread_mutex_lock(&card->lock);
+		posted = card->posted;
+		pthread_mutex_unlock(&card->lock);
+		if (posted == n)
+			break;
+		usleep(1000);
+	}
+	return posted;
+}
+
+void fake_card_ready(struct fake_card *card)
+{
+	const struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+
+	jst_qp_modified(card->jqp, &attr, IBV_QP_STATE);
 }
 
 void fake_card_open(struct fake_card *card, uint32_t max_send_wr, bool sq_sig_all)
@@ -135,6 +170,7 @@ void fake_card_open(struct fake_card *card, uint32_t max_send_wr, bool sq_sig_al
 
 	memset(card, 0, sizeof(*card));
 	snprintf(card->device.name, sizeof(card->device.name), "fake_%u", cards++);
+	pthread_mutex_init(&card->lock, NULL);
 	card->fail_at = UINT32_MAX;
 	card->context.device = &card->device;
 	card->cq.context = &card->context;
@@ -153,6 +189,7 @@ void fake_card_open(struct fake_card *card, uint32_t max_send_wr, bool sq_sig_al
 	card->depth = attr.cap.max_send_wr;
 	card->jqp = jst_qp_create(card->ctx, card->jcq, &card->qp, NULL, &attr, &request);
 	jst_qp_restore(&request, &attr);
+	fake_card_ready(card);
 	assert(attr.cap.max_send_wr == max_send_wr);
 }
 

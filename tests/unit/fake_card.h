@@ -28,6 +28,7 @@ struct fake_wr {
 };
 
 struct fake_card {
+	pthread_mutex_t lock; /* the card works beside the process's threads */
 	struct ibv_device device;
 	struct ibv_context context;
 	struct ibv_cq cq;
@@ -68,9 +69,13 @@ uint32_t fake_daemon_feed(struct fake_daemon *daemon, uint32_t limit);
 
 /* Each card has a device name of its own: attachments live as long as the process. */
 void fake_card_open(struct fake_card *card, uint32_t max_send_wr, bool sq_sig_all);
+/* The queue pair goes to RTS; open does so too. */
+void fake_card_ready(struct fake_card *card);
 void fake_card_close(struct fake_card *card);
 /* Executes up to @n work requests. */
 void fake_card_run(struct fake_card *card, uint32_t n);
+/* Work requests posted so far; waits up to five seconds until they are @n. */
+uint32_t fake_card_posted(struct fake_card *card, uint32_t n);
 int fake_post(struct fake_card *card, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int fake_poll(struct fake_card *card, int n, struct ibv_wc *wc);
 
