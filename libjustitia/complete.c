@@ -104,7 +104,9 @@ static bool succeeded(struct jst_qp *qp, struct ibv_wc *wc)
 	if (wc->opcode == IBV_WC_RDMA_READ)
 		wc->byte_len = (uint32_t)message->bytes;
 	qp->hw_done = signal->hw + 1;
-	qp->tail = signal->last ? signal->message + 1 : signal->message;
+	/* release: this slot and those before it have been read */
+	atomic_store_explicit(&qp->tail, signal->last ? signal->message + 1 : signal->message,
+			      memory_order_release);
 	if (!signal->visible)
 		atomic_fetch_sub_explicit(&qp->cq->hidden, 1, memory_order_relaxed);
 	return signal->visible;
@@ -124,7 +126,7 @@ static bool errored(struct jst_qp *qp, struct ibv_wc *wc)
 	uint32_t position;
 	bool first;
 
-	qp->failed = true;
+	atomic_store_explicit(&qp->failed, true, memory_order_relaxed);
 	if (!jst_qp_from_tag(qp, wc->wr_id, &position))
 		return true; /* a receive */
 	forget_signals(qp);
@@ -132,7 +134,7 @@ static bool errored(struct jst_qp *qp, struct ibv_wc *wc)
 	first = !message->failed;
 	message->failed = true;
 	wc->wr_id = message->wr.wr_id;
-	qp->tail = position;
+	atomic_store_explicit(&qp->tail, position, memory_order_release);
 	/* What went before is done; how much of this message was, is not known. */
 	if (first && (int32_t)(message->hw_first - qp->hw_done) > 0)
 		qp->hw_done = message->hw_first;

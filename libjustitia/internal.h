@@ -5,6 +5,7 @@
  * Locks, in the order in which they may be taken:
  *
  *   jst_progress_lock    objects stay while the progress thread is at work
+ *   jst_qp.post_lock     one poster at a time; held from wr_start to wr_complete
  *   jst_cq.lock          the vendor's poll and what it polled
  *   jst_qp.lock          one queue pair's queue
  *   jst_app.lock         balance, token ring, the list of queue pairs with work
@@ -161,16 +162,19 @@ struct jst_qp {
 	uint32_t max_sge;
 	uint32_t max_inline;
 
+	pthread_mutex_t post_lock;
 	pthread_mutex_t lock;
-	bool ready;  /* was in RTS since the last reset: posting is possible */
-	bool failed; /* the card flushes: queued work follows at once, unpaced */
+	bool ready; /* was in RTS since the last reset: posting is possible */
+	/* the card flushes: queued work follows at once, unpaced; atomic for posters */
+	_Atomic bool failed;
 
 	/* messages: tail <= cursor <= head, running freely, masked on use */
 	uint32_t mask;
 	uint32_t limit;	 /* what the application may have outstanding */
-	uint32_t head;	 /* next free slot */
+	uint32_t head;	 /* next free slot; written under both locks */
 	uint32_t cursor; /* the first one not wholly handed to the card */
-	uint32_t tail;	 /* the first one not known to be complete */
+	/* the first one not known to be complete; release, posters acquire its slot */
+	_Atomic uint32_t tail;
 	struct jst_message *messages;
 	struct ibv_sge *sges;	/* max_sge per slot */
 	uint8_t *inlines;	/* max_inline per slot */
@@ -189,7 +193,7 @@ struct jst_qp {
 	bool is_active;
 	bool wants_room; /* it is the card that its work waits for, not a token */
 
-	/* ibv_wr_*: staged between wr_start and wr_complete, under lock */
+	/* ibv_wr_*: staged between wr_start and wr_complete, under post_lock */
 	struct ibv_qp_ex *qp_ex;
 	uint32_t staged;
 	int staged_error;
@@ -222,13 +226,16 @@ static inline uint64_t jst_qp_tag(const struct jst_message *message)
 
 bool jst_qp_from_tag(const struct jst_qp *qp, uint64_t wr_id, uint32_t *position);
 
-/* A free slot for a new message at position head + staged, or NULL: queue full. */
+/*
+ * A free slot for a new message at position head + staged, or NULL: queue full.
+ * This and the next two under post_lock alone.
+ */
 struct jst_message *jst_queue_slot(struct jst_qp *qp, uint32_t staged);
 /* 0, or a positive errno. Copies @wr into the next slot; not yet visible. */
 int jst_queue_stage(struct jst_qp *qp, const struct ibv_send_wr *wr, uint32_t staged);
 /* Works out what a message filled in by hand needs: bytes, splitting, signal. */
 void jst_message_finish(struct jst_qp *qp, struct jst_message *message);
-/* Makes @staged messages part of the queue. */
+/* Makes @staged messages part of the queue, and posts what may go. Takes qp->lock. */
 void jst_queue_commit(struct jst_qp *qp, uint32_t staged);
 /* Joins or leaves the list of queue pairs with work. app->lock held. */
 void jst_queue_settle(struct jst_qp *qp);

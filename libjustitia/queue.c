@@ -91,6 +91,7 @@ struct jst_qp *jst_qp_create(struct jst_ctx *ctx, struct jst_cq *send_cq, struct
 	qp->hw_limit = attr->cap.max_send_wr;
 	qp->max_sge = attr->cap.max_send_sge ? attr->cap.max_send_sge : 1;
 	qp->max_inline = attr->cap.max_inline_data;
+	pthread_mutex_init(&qp->post_lock, NULL);
 	pthread_mutex_init(&qp->lock, NULL);
 	if (qp_alloc(qp) || jst_cq_add(send_cq, qp))
 		goto free;
@@ -116,6 +117,7 @@ void jst_qp_destroy(struct jst_qp *qp)
 	pthread_mutex_unlock(&jst_progress_lock);
 	jst_pacer_flows(qp->ctx->app, -1);
 	pthread_mutex_destroy(&qp->lock);
+	pthread_mutex_destroy(&qp->post_lock);
 	qp_free(qp);
 }
 
@@ -123,22 +125,25 @@ bool jst_qp_from_tag(const struct jst_qp *qp, uint64_t wr_id, uint32_t *position
 {
 	uintptr_t offset = (uintptr_t)wr_id - (uintptr_t)qp->messages;
 	uint32_t slot = (uint32_t)(offset / sizeof(*qp->messages));
+	uint32_t tail = atomic_load_explicit(&qp->tail, memory_order_relaxed);
 
 	if (offset >= (size_t)(qp->mask + 1) * sizeof(*qp->messages) ||
 	    offset % sizeof(*qp->messages))
 		return false;
-	*position = qp->tail + ((slot - qp->tail) & qp->mask);
-	return *position - qp->tail < qp->head - qp->tail;
+	*position = tail + ((slot - tail) & qp->mask);
+	return *position - tail < qp->head - tail;
 }
 
 struct jst_message *jst_queue_slot(struct jst_qp *qp, uint32_t staged)
 {
 	/* A failed message keeps its slot until the next one is heard of. */
-	uint32_t limit = qp->limit + (qp->failed ? 1 : 0);
+	bool failed = atomic_load_explicit(&qp->failed, memory_order_relaxed);
+	uint32_t limit = qp->limit + (failed ? 1 : 0);
 	uint32_t position = qp->head + staged;
 	struct jst_message *message = jst_qp_message(qp, position);
 
-	if (position - qp->tail >= limit)
+	/* acquire: whoever completed the slot's last message has read it */
+	if (position - atomic_load_explicit(&qp->tail, memory_order_acquire) >= limit)
 		return NULL;
 	memset(message, 0, sizeof(*message));
 	message->wr.sg_list = qp->sges + (size_t)(position & qp->mask) * qp->max_sge;
@@ -237,12 +242,15 @@ void jst_queue_commit(struct jst_qp *qp, uint32_t staged)
 
 	for (uint32_t i = 0; i < staged; i++)
 		bytes += jst_qp_message(qp, qp->head + i)->bytes;
+	pthread_mutex_lock(&qp->lock);
 	qp->head += staged;
 	pthread_mutex_lock(&app->lock);
 	app->queued_bytes += bytes;
 	app->queued_ops += staged;
 	app->counters.messages += staged;
 	pthread_mutex_unlock(&app->lock);
+	jst_shaper_run(qp);
+	pthread_mutex_unlock(&qp->lock);
 }
 
 static void list_leave(struct jst_app *app, struct jst_qp *qp)
@@ -303,9 +311,10 @@ void jst_queue_clear(struct jst_qp *qp)
 	for (; qp->signal_tail != qp->signal_head; qp->signal_tail++)
 		if (!qp->signals[qp->signal_tail & qp->signal_mask].visible)
 			atomic_fetch_sub_explicit(&qp->cq->hidden, 1, memory_order_relaxed);
-	qp->tail = qp->cursor = qp->head = 0;
+	qp->cursor = qp->head = 0;
+	atomic_store_explicit(&qp->tail, 0, memory_order_release);
 	qp->hw_posted = qp->hw_done = qp->hw_unsignaled = 0;
-	qp->failed = false;
+	atomic_store_explicit(&qp->failed, false, memory_order_relaxed);
 }
 
 void jst_qp_modified(struct jst_qp *qp, const struct ibv_qp_attr *attr, int attr_mask)
@@ -317,11 +326,12 @@ void jst_qp_modified(struct jst_qp *qp, const struct ibv_qp_attr *attr, int attr
 		jst_queue_clear(qp);
 		qp->ready = false;
 	} else if (attr->qp_state == IBV_QPS_ERR) {
-		qp->failed = true;
+		atomic_store_explicit(&qp->failed, true, memory_order_relaxed);
 		jst_shaper_run(qp);
 	} else if (attr->qp_state == IBV_QPS_RTS) {
 		qp->ready = true;
-		qp->failed = false; /* also from the send queue error state of UD */
+		/* also from the send queue error state of UD */
+		atomic_store_explicit(&qp->failed, false, memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&qp->lock);
 	if (attr->qp_state == IBV_QPS_RESET)

@@ -74,7 +74,7 @@ int jst_post_send(struct jst_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 
 	if (qp->ctx->app->orphan)
 		return qp->ctx->vendor.post_send(qp->ibqp, wr, bad_wr);
-	pthread_mutex_lock(&qp->lock);
+	pthread_mutex_lock(&qp->post_lock);
 	for (; wr; wr = wr->next, staged++) {
 		error = jst_queue_stage(qp, wr, staged);
 		if (error) {
@@ -82,10 +82,8 @@ int jst_post_send(struct jst_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 			break;
 		}
 	}
-	if (staged) {
+	if (staged)
 		jst_queue_commit(qp, staged);
-		jst_shaper_run(qp);
-	}
-	pthread_mutex_unlock(&qp->lock);
+	pthread_mutex_unlock(&qp->post_lock);
 	return error;
 }

@@ -2,8 +2,8 @@
 /*
  * wr.c - the extended posting interface, ibv_wr_*, onto the same queue.
  *
- * The queue pair is locked from wr_start to wr_complete or wr_abort, as the
- * vendor does. The first error is kept for wr_complete, and then nothing of
+ * Other posters wait from wr_start to wr_complete or wr_abort, as with the
+ * vendor; polling does not. The first error is kept for wr_complete, and then nothing of
  * the batch is posted.
  */
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 void jst_wr_start(struct jst_qp *qp)
 {
-	pthread_mutex_lock(&qp->lock);
+	pthread_mutex_lock(&qp->post_lock);
 	qp->staged = 0;
 	qp->staged_error = qp->ready ? 0 : EINVAL;
 }
@@ -25,16 +25,16 @@ int jst_wr_complete(struct jst_qp *qp)
 	if (!error) {
 		for (uint32_t i = 0; i < qp->staged; i++)
 			jst_message_finish(qp, jst_qp_message(qp, qp->head + i));
-		jst_queue_commit(qp, qp->staged);
-		jst_shaper_run(qp);
+		if (qp->staged)
+			jst_queue_commit(qp, qp->staged);
 	}
-	pthread_mutex_unlock(&qp->lock);
+	pthread_mutex_unlock(&qp->post_lock);
 	return error;
 }
 
 void jst_wr_abort(struct jst_qp *qp)
 {
-	pthread_mutex_unlock(&qp->lock);
+	pthread_mutex_unlock(&qp->post_lock);
 }
 
 static struct ibv_send_wr *begin(struct jst_qp *qp, enum ibv_wr_opcode opcode)

@@ -266,6 +266,13 @@ static int destroy_cq(struct ibv_cq *ibcq)
 	return error;
 }
 
+static int resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	if (*drv_cq(ibcq) && cqe > 0 && cqe <= INT_MAX - JST_CQ_SLACK)
+		cqe += JST_CQ_SLACK;
+	return DRV_resize_cq(ibcq, cqe);
+}
+
 static int poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 {
 	struct jst_cq *cq = *drv_cq(ibcq);
@@ -286,6 +293,7 @@ static const struct verbs_context_ops shaping_ops = {
 	.poll_cq = poll_cq,
 	.post_send = post_send,
 	.query_qp = query_qp,
+	.resize_cq = resize_cq,
 };
 
 void jst_glue_open(struct verbs_context *vctx)

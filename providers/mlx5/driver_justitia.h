@@ -17,6 +17,7 @@
 #define DRV_modify_qp mlx5_modify_qp
 #define DRV_post_send mlx5_post_send
 #define DRV_query_qp mlx5_query_qp
+#define DRV_resize_cq mlx5_resize_cq
 
 static inline struct jst_ctx **drv_ctx(struct ibv_context *context)
 {

@@ -273,15 +273,16 @@ START_TEST(whatever_is_accepted_gives_a_sound_rate)
 		struct jst_population pop = {0};
 		struct jst_rate rate;
 		char text[512];
+		uint64_t rate_max = t_magnitude(250000000000);
+		uint64_t size_max = t_magnitude(64000000);
 
 		snprintf(text, sizeof(text),
 			 "max_rate=\"%llu B/s\"\nmax_rate_small=\"%llu B/s\"\nmax_ops=\"%llu op/s\"\n"
 			 "token_size=\"%llu B\"\ntoken_size_latency=\"%llu B\"\n",
-			 (unsigned long long)t_magnitude(250000000000),
-			 (unsigned long long)t_magnitude(250000000000),
-			 (unsigned long long)t_magnitude(1000000000),
-			 (unsigned long long)t_magnitude(64000000),
-			 (unsigned long long)t_magnitude(64000000));
+			 (unsigned long long)rate_max,
+			 (unsigned long long)t_between(rate_max / 2, rate_max),
+			 (unsigned long long)t_magnitude(1000000000), (unsigned long long)size_max,
+			 (unsigned long long)t_between(size_max / 2, size_max));
 		if (load(text))
 			continue;
 		accepted++;
