@@ -109,7 +109,9 @@ struct jst_abi_region {
 	struct {
 		_Atomic uint32_t chunk_bytes; /* TokenBytes */
 		_Atomic uint32_t token_ops;   /* TokenOps */
-		uint8_t reserved[56];
+		/* relaxed: a token is void so long after its slot, if there is a later one */
+		_Atomic uint64_t token_life_ns;
+		uint8_t reserved[48];
 	} policy;
 
 	/* W: daemon. */
@@ -135,7 +137,9 @@ struct jst_abi_region {
 		_Atomic uint32_t flows;
 		/* seq_cst: 1: asleep without tokens, send JST_WAKE; pairs with `head` */
 		_Atomic uint32_t client_waits;
-		uint8_t reserved[48];
+		/* relaxed: work requests posted to the card; it moves while the app is at work */
+		_Atomic uint32_t posted;
+		uint8_t reserved[44];
 	} client;
 
 	/* W: client, relaxed. Statistics: shown, never trusted. */

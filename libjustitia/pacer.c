@@ -51,16 +51,30 @@ void jst_pacer_clamp(struct jst_app *app)
 		jst_balance_clamp(&app->balance, policy_chunk_bytes(app), policy_token_ops(app));
 }
 
+/* Slots that went by unused are not saved up, but for the last one. */
+static bool is_void(const struct jst_app *app, const struct jst_token *token, uint64_t now_ns)
+{
+	uint64_t life_ns =
+		atomic_load_explicit(&app->region->policy.token_life_ns, memory_order_relaxed);
+
+	return life_ns && token->due_ns < now_ns && now_ns - token->due_ns > life_ns &&
+	       jst_ring_tokens(&app->ring) > 1;
+}
+
 void jst_pacer_refill(struct jst_app *app, uint64_t now_ns)
 {
 	struct jst_token token;
+	bool voided;
 
 	if (!is_paced(app))
 		return;
 	while (!jst_balance_allows(&app->balance) && jst_ring_peek(&app->ring, &token)) {
 		if (token.due_ns > now_ns && token.due_ns - now_ns < SLOT_HORIZON_NS)
 			return;
+		voided = is_void(app, &token, now_ns);
 		jst_ring_drop(&app->ring);
+		if (voided)
+			continue;
 		jst_balance_add(&app->balance, &token, policy_chunk_bytes(app),
 				policy_token_ops(app));
 		app->counters.tokens++;
@@ -128,6 +142,8 @@ void jst_pacer_publish(struct jst_app *app)
 	if (!region)
 		return;
 	publish_statistics(app);
+	atomic_store_explicit(&region->client.posted, (uint32_t)app->counters.chunks,
+			      memory_order_relaxed);
 	if (!is_paced(app))
 		return;
 	wanted = app->ring.tail + tokens_wanted(app);

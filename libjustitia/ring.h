@@ -96,6 +96,15 @@ static inline bool jst_ring_peek(const struct jst_ring_consumer *ring, struct js
 	return true;
 }
 
+/* Tokens in the ring, due or not. */
+static inline uint32_t jst_ring_tokens(const struct jst_ring_consumer *ring)
+{
+	uint32_t head = atomic_load_explicit(&ring->region->daemon.head, memory_order_acquire);
+	uint32_t tokens = head - ring->tail;
+
+	return tokens > JST_RING_TOKENS ? JST_RING_TOKENS : tokens;
+}
+
 /*
  * Says that the client is about to sleep for want of tokens, or no longer is.
  * True if there are tokens after all. seq_cst: said, then looked; one of the

@@ -64,6 +64,7 @@ START_TEST(region_written_by_the_daemon)
 	AT(struct jst_abi_region, id.weight_milli, 28, 4);
 	AT(struct jst_abi_region, policy.chunk_bytes, 64, 4);
 	AT(struct jst_abi_region, policy.token_ops, 68, 4);
+	AT(struct jst_abi_region, policy.token_life_ns, 72, 8);
 	AT(struct jst_abi_region, daemon.head, 128, 4);
 	AT(struct jst_abi_region, daemon.daemon_waits, 132, 4);
 	AT(struct jst_abi_region, ring, 320, 16384);
@@ -82,6 +83,7 @@ START_TEST(region_written_by_the_client)
 	AT(struct jst_abi_region, client.wanted, 196, 4);
 	AT(struct jst_abi_region, client.flows, 200, 4);
 	AT(struct jst_abi_region, client.client_waits, 204, 4);
+	AT(struct jst_abi_region, client.posted, 208, 4);
 	AT(struct jst_abi_region, stats.messages, 256, 8);
 	AT(struct jst_abi_region, stats.bytes, 264, 8);
 	AT(struct jst_abi_region, stats.chunks, 272, 8);

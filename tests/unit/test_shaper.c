@@ -195,6 +195,22 @@ START_TEST(tokens_are_not_used_before_their_slot)
 }
 END_TEST
 
+START_TEST(slots_that_went_by_are_not_saved_up)
+{
+	struct jst_token token = { .due_ns = 1, .bytes = CHUNK, .ops = 1 };
+
+	begin(JST_CLASS_BANDWIDTH, CHUNK, 1, 4, false);
+	atomic_store(&fake.region->policy.token_life_ns, 1000000);
+	for (int i = 0; i < 100; i++)
+		ck_assert(jst_ring_push(&fake.ring, &token));
+	ck_assert_int_eq(post_write(1, 0, 50 * CHUNK), 0);
+	settle();
+	ck_assert_uint_eq(fake_card_posted(&card, 1), 1);
+	ck_assert_uint_eq(jst_ring_used(&fake.ring), 0);
+	finish();
+}
+END_TEST
+
 START_TEST(progress_thread_needs_no_help_from_the_application)
 {
 	begin(JST_CLASS_BANDWIDTH, CHUNK, 10, 16, false);
@@ -501,6 +517,7 @@ T_MAIN("shaper",
        without_tokens_post_returns_and_nothing_is_sent,
        no_more_is_sent_than_tokens_allow,
        tokens_are_not_used_before_their_slot,
+       slots_that_went_by_are_not_saved_up,
        progress_thread_needs_no_help_from_the_application,
        queue_full_is_enomem_at_the_right_request,
        bad_request_in_a_list_stops_there,
