@@ -141,6 +141,7 @@ START_TEST(the_defaults)
 	ck_assert_uint_eq(conf.horizon_ns, 400000);
 	ck_assert_uint_eq(conf.max_clients, 256);
 	ck_assert(!conf.has_admin_group);
+	ck_assert(conf.realtime);
 	ck_assert_uint_eq(conf.n_rules, 0);
 	jstd_conf_free(&conf);
 	ck_assert_int_eq(load(""), 0);
@@ -161,6 +162,7 @@ START_TEST(every_key)
 			      "count_latency = \"each\"\n"
 			      "tick = \"1 ms\"\n"
 			      "horizon = \"5 ms\"\n"
+			      "scheduling = \"normal\"\n"
 			      "max_clients = 1000\n"
 			      "admin_group = \"0\"\n"
 			      "rule \"one\" {\n user = \"root\"\n class = \"latency\"\n}\n"
@@ -177,6 +179,7 @@ START_TEST(every_key)
 	ck_assert_uint_eq(conf.tick_ns, 1000000);
 	ck_assert_uint_eq(conf.horizon_ns, 5000000);
 	ck_assert_uint_eq(conf.max_clients, 1000);
+	ck_assert(!conf.realtime);
 	ck_assert(conf.has_admin_group && conf.admin_gid == 0);
 	ck_assert_uint_eq(conf.n_rules, 3);
 	ck_assert(conf.rules[0].has_user && conf.rules[0].uid == 0 && conf.rules[0].has_class &&
@@ -199,10 +202,11 @@ START_TEST(values_are_quoted_with_file_line_and_range)
 		"@:1: max_rate = \"1 Mbit/s\" is out of range; accepted: 10 Mbit/s to 2 Tbit/s");
 	refuses("max_rate = \"99999999999999999999999 Gbit/s\"\n", "is out of range");
 	refuses("max_ops = \"fast\"\n", "in op/s, kop/s, Mop/s, Gop/s");
-	refuses("tick = \"1 s\"\n", "@:1: tick = \"1 s\" is out of range; accepted: 20 us to 100 ms");
+	refuses("tick = \"1 s\"\n", "@:1: tick = \"1 s\" is out of range; accepted: 50 us to 100 ms");
 	refuses("max_clients = \"1025\"\n", "accepted: 1 to 1024");
 	refuses("max_clients = \"many\"\n", "is not a whole number; accepted: 1 to 1024");
 	refuses("count_latency = \"twice\"\n", "@:1: count_latency = \"twice\"; accepted: once, each");
+	refuses("scheduling = \"fast\"\n", "scheduling = \"fast\"; accepted: realtime, normal");
 	refuses("socket = \"here\"\n", "socket = \"here\"; accepted: an absolute path");
 	refuses("admin_group = \"no such group\"\n", "admin_group = \"no such group\" is not known here");
 	refuses("rule \"a\" {\n\n class = \"fast\"\n}\n",
@@ -222,6 +226,7 @@ START_TEST(lines_are_counted_past_comments_of_all_kinds)
 	refuses("# one\n# two\ntick = \"0 us\"\n", "@:3: ");
 	refuses("// one\n/* two\n three */\ntick = \"0 us\"\n", "@:4: ");
 	refuses("tick = \"100 us\" # not \"this\n\n\ntick = \"0 us\"\n", "@:4: ");
+	refuses("scheduling = \"fast\"\n", "scheduling = \"fast\"; accepted: realtime, normal");
 	refuses("socket = \"/a#b\" // c\ntick = \"0 us\"\n", "@:2: ");
 }
 END_TEST
