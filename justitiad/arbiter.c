@@ -5,18 +5,14 @@
 #include <errno.h>
 #include <string.h>
 
+#define TURNS_OF_LIFE 4u
+
 /* ---- nudges ---------------------------------------------------------------- */
 
-/*
- * Asks for a JST_WAKE if the client sleeps. The fence orders what was just
- * published before the look at client_waits; the client does the reverse, so
- * one of the two sees the other.
- */
+/* Asks for a JST_WAKE if the client sleeps. */
 static void nudge(struct jstd_arbiter *arbiter, struct jstd_app *app)
 {
-	atomic_thread_fence(memory_order_seq_cst);
-	if (app->nudge || !atomic_load_explicit(&app->ring.region->client.client_waits,
-						memory_order_seq_cst))
+	if (app->nudge || !jst_ring_must_wake(&app->ring))
 		return;
 	app->nudge = true;
 	arbiter->nudges[arbiter->n_nudges++] = app;
@@ -43,21 +39,36 @@ static void nudge_forget(struct jstd_arbiter *arbiter, struct jstd_app *app)
 
 /* ---- the policy in force ---------------------------------------------------- */
 
+/* A few turns of an app: long enough for a late thread, too short to save up a burst. */
+static uint64_t token_life_ns(const struct jstd_arbiter *arbiter)
+{
+	const struct jst_population *population = &arbiter->population;
+	uint64_t apps = population->apps[JST_CLASS_BANDWIDTH] +
+			population->apps[JST_CLASS_THROUGHPUT];
+	uint64_t turns_ns = TURNS_OF_LIFE * arbiter->rate.token_interval_ns * (apps ? apps : 1);
+
+	return turns_ns > arbiter->tick_ns ? turns_ns : arbiter->tick_ns;
+}
+
 static void policy_store(const struct jstd_arbiter *arbiter, struct jst_abi_region *region)
 {
+	atomic_store_explicit(&region->policy.token_life_ns, token_life_ns(arbiter),
+			      memory_order_relaxed);
 	atomic_store_explicit(&region->policy.chunk_bytes, arbiter->rate.token_bytes,
 			      memory_order_relaxed);
 	atomic_store_explicit(&region->policy.token_ops, arbiter->rate.token_ops,
 			      memory_order_relaxed);
 }
 
-static void policy_publish(struct jstd_arbiter *arbiter)
+/* Sleepers are told of another size; how long a token lives they see when they use one. */
+static void policy_publish(struct jstd_arbiter *arbiter, bool resized)
 {
 	for (uint32_t i = 0; i < JST_SCHED_APPS; i++) {
 		if (!arbiter->apps[i])
 			continue;
 		policy_store(arbiter, arbiter->apps[i]->ring.region);
-		nudge(arbiter, arbiter->apps[i]);
+		if (resized)
+			nudge(arbiter, arbiter->apps[i]);
 	}
 }
 
@@ -67,8 +78,8 @@ static void policy_update(struct jstd_arbiter *arbiter)
 	uint32_t token_ops = arbiter->rate.token_ops;
 
 	jst_capacity(&arbiter->card, &arbiter->population, &arbiter->rate);
-	if (arbiter->rate.token_bytes != token_bytes || arbiter->rate.token_ops != token_ops)
-		policy_publish(arbiter);
+	policy_publish(arbiter, arbiter->rate.token_bytes != token_bytes ||
+					arbiter->rate.token_ops != token_ops);
 }
 
 /* An app is one of the population while it has flows. */
@@ -92,23 +103,36 @@ static void flows_set(struct jstd_arbiter *arbiter, struct jstd_app *app, uint32
 
 /* ---- awake and asleep ------------------------------------------------------- */
 
+static void hungry_set(struct jstd_arbiter *arbiter, struct jstd_app *app, bool hungry)
+{
+	if (hungry == app->hungry)
+		return;
+	app->hungry = hungry;
+	arbiter->n_hungry += hungry ? 1 : -1u;
+	jst_sched_set_hungry(&arbiter->sched, app->slot, hungry);
+}
+
+/* It wants tokens, or will before the next tick if it goes on as it did. */
+static bool has_use(const struct jstd_app *app)
+{
+	return jst_ring_wanted(&app->ring) || jst_ring_used(&app->ring) < 2 * app->used;
+}
+
 /*
  * `wanted` before `flows`: a client that asks has raised its flows first, and
  * both are seq_cst. Latency apps bypass the tokens, whatever they write.
  */
 static bool region_read(struct jstd_arbiter *arbiter, struct jstd_app *app)
 {
-	uint32_t wanted = jst_ring_wanted(&app->ring);
+	bool use = has_use(app);
 	uint32_t flows =
 		atomic_load_explicit(&app->ring.region->client.flows, memory_order_seq_cst);
 	bool bypasses = app->class == JST_CLASS_LATENCY || !flows;
-	bool hungry = wanted && !bypasses;
 
 	app->stuck = !bypasses && jst_ring_used(&app->ring) == JST_RING_TOKENS;
 	flows_set(arbiter, app, flows);
-	if (hungry != jst_sched_is_hungry(&arbiter->sched, app->slot))
-		jst_sched_set_hungry(&arbiter->sched, app->slot, hungry);
-	return hungry;
+	hungry_set(arbiter, app, use && !bypasses && !app->stuck);
+	return app->hungry;
 }
 
 static void awake_add(struct jstd_arbiter *arbiter, struct jstd_app *app)
@@ -146,7 +170,7 @@ static void waits_store(struct jstd_app *app, uint32_t waits)
 /* Says that a JST_LOOK is needed from now on, then looks once more. */
 static bool try_sleep(struct jstd_arbiter *arbiter, struct jstd_app *app, uint64_t now_ns)
 {
-	if (app->stuck || !may_sleep(arbiter, app, now_ns))
+	if (app->stuck || app->used || !may_sleep(arbiter, app, now_ns))
 		return false;
 	waits_store(app, 1);
 	if (region_read(arbiter, app) || app->stuck) {
@@ -172,10 +196,40 @@ bool jstd_arbiter_look(struct jstd_arbiter *arbiter, struct jstd_app *app, uint6
 
 /* ---- the token clock -------------------------------------------------------- */
 
-static void hunger_read(struct jstd_arbiter *arbiter)
+/* What the client says it has used and posted; all lies cost is its own tokens. */
+static void work_read(struct jstd_app *app, uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < arbiter->n_awake; i++)
+	const struct jst_abi_region *region = app->ring.region;
+	uint32_t tail = app->ring.head - jst_ring_used(&app->ring);
+	uint32_t posted = atomic_load_explicit(&region->client.posted, memory_order_relaxed);
+
+	app->used = tail - app->tail;
+	if (app->used > JST_RING_TOKENS)
+		app->used = 0;
+	app->tail = tail;
+	if (posted != app->posted)
+		app->work_ns = now_ns;
+	app->posted = posted;
+}
+
+/* A JST_LOOK may call for a tick at any time; what is used is told by whole ones. */
+static bool is_whole_tick(struct jstd_arbiter *arbiter, uint64_t now_ns)
+{
+	if (now_ns - arbiter->read_ns < arbiter->tick_ns)
+		return false;
+	arbiter->read_ns = now_ns;
+	return true;
+}
+
+static void hunger_read(struct jstd_arbiter *arbiter, uint64_t now_ns)
+{
+	bool whole = is_whole_tick(arbiter, now_ns);
+
+	for (uint32_t i = 0; i < arbiter->n_awake; i++) {
+		if (whole)
+			work_read(arbiter->awake[i], now_ns);
 		region_read(arbiter, arbiter->awake[i]);
+	}
 }
 
 static void count(struct jstd_granted *granted, const struct jst_token *token)
@@ -201,8 +255,8 @@ static bool grant(struct jstd_arbiter *arbiter, struct jstd_app *app)
 		count(&arbiter->granted, &token);
 		arbiter->next_due_ns += arbiter->rate.token_interval_ns;
 	}
-	if (!jst_ring_wanted(&app->ring))
-		jst_sched_set_hungry(&arbiter->sched, app->slot, false);
+	if (!pushed || !has_use(app))
+		hungry_set(arbiter, app, false);
 	return pushed;
 }
 
@@ -220,19 +274,45 @@ static void clock_catch_up(struct jstd_arbiter *arbiter, uint64_t now_ns)
 		arbiter->next_due_ns = earliest;
 }
 
+static bool is_at_work(const struct jstd_arbiter *arbiter, const struct jstd_app *app,
+		       uint64_t now_ns)
+{
+	uint64_t span_ns = token_life_ns(arbiter);
+
+	return app->class == JST_CLASS_THROUGHPUT && app->flows && app->work_ns &&
+	       now_ns - app->work_ns <= span_ns;
+}
+
+/* Throughput apps at work that want nothing just now: in the round, or out of it again. */
+static void turns_keep(struct jstd_arbiter *arbiter, uint64_t now_ns, bool keep)
+{
+	if (!arbiter->population.apps[JST_CLASS_THROUGHPUT])
+		return;
+	for (uint32_t i = 0; i < JST_SCHED_APPS; i++) {
+		struct jstd_app *app = arbiter->apps[i];
+
+		if (!app || app->hungry)
+			continue;
+		if (keep && app->asleep)
+			work_read(app, now_ns);
+		jst_sched_set_hungry(&arbiter->sched, i, keep && is_at_work(arbiter, app, now_ns));
+	}
+}
+
 static void slots_give(struct jstd_arbiter *arbiter, uint64_t now_ns)
 {
 	clock_catch_up(arbiter, now_ns);
-	arbiter->backlog = true;
-	while (arbiter->next_due_ns < now_ns + arbiter->horizon_ns) {
-		int slot = jst_sched_next(&arbiter->sched);
+	turns_keep(arbiter, now_ns, true);
+	while (arbiter->n_hungry && arbiter->next_due_ns < now_ns + arbiter->horizon_ns) {
+		struct jstd_app *app = arbiter->apps[jst_sched_next(&arbiter->sched)];
 
-		if (slot < 0) {
-			arbiter->backlog = false;
-			return;
-		}
-		grant(arbiter, arbiter->apps[slot]);
+		if (app->hungry)
+			grant(arbiter, app);
+		else
+			arbiter->next_due_ns += arbiter->rate.token_interval_ns;
 	}
+	turns_keep(arbiter, now_ns, false);
+	arbiter->backlog = arbiter->n_hungry > 0;
 }
 
 /* After the slots: nudges the clients that sleep, and lets the sated apps be. */
@@ -245,18 +325,9 @@ static void awake_settle(struct jstd_arbiter *arbiter, uint64_t now_ns)
 		if (app->fed)
 			nudge(arbiter, app);
 		app->fed = false;
-		if (!jst_sched_is_hungry(&arbiter->sched, app->slot))
+		if (!app->hungry)
 			try_sleep(arbiter, app, now_ns);
 	}
-}
-
-static bool is_anyone_hungry(const struct jstd_arbiter *arbiter)
-{
-	for (uint32_t i = 0; i < arbiter->n_awake; i++) {
-		if (jst_sched_is_hungry(&arbiter->sched, arbiter->awake[i]->slot))
-			return true;
-	}
-	return false;
 }
 
 static bool is_everyone_stuck(const struct jstd_arbiter *arbiter)
@@ -278,14 +349,14 @@ static uint64_t next_tick(const struct jstd_arbiter *arbiter, uint64_t now_ns)
 	if (is_everyone_stuck(arbiter))
 		return now_ns + JSTD_STUCK_TICKS * arbiter->tick_ns;
 	/* Slots farther apart than ticks: until the next one there is nothing to give. */
-	if (is_anyone_hungry(arbiter) && arbiter->next_due_ns > next_ns + ahead_ns)
+	if (arbiter->n_hungry && arbiter->next_due_ns > next_ns + ahead_ns)
 		return arbiter->next_due_ns - ahead_ns;
 	return next_ns;
 }
 
 uint64_t jstd_arbiter_tick(struct jstd_arbiter *arbiter, uint64_t now_ns)
 {
-	hunger_read(arbiter);
+	hunger_read(arbiter, now_ns);
 	slots_give(arbiter, now_ns);
 	awake_settle(arbiter, now_ns);
 	return next_tick(arbiter, now_ns);
@@ -342,7 +413,7 @@ int jstd_arbiter_join(struct jstd_arbiter *arbiter, struct jstd_app *app,
 
 void jstd_arbiter_leave(struct jstd_arbiter *arbiter, struct jstd_app *app)
 {
-	jst_sched_set_hungry(&arbiter->sched, app->slot, false);
+	hungry_set(arbiter, app, false);
 	if (!app->asleep)
 		awake_remove(arbiter, app);
 	nudge_forget(arbiter, app);
@@ -353,5 +424,6 @@ void jstd_arbiter_leave(struct jstd_arbiter *arbiter, struct jstd_app *app)
 
 bool jstd_arbiter_is_hungry(const struct jstd_arbiter *arbiter, const struct jstd_app *app)
 {
-	return jst_sched_is_hungry(&arbiter->sched, app->slot);
+	(void)arbiter;
+	return app->hungry;
 }

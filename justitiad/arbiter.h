@@ -10,6 +10,15 @@
  * slots up to `horizon_ns` ahead are given away in turn, so that the daemon runs
  * once a tick however many tokens there are, and the apps pace themselves.
  *
+ * What the hungry do not want goes to the others at once, with two exceptions:
+ *
+ * - An app that used tokens in the last tick gets some ahead, as it will want
+ *   them before the next one.
+ * - A throughput app that is at work keeps its turn even while it has tokens
+ *   left: the card is what holds it up then, busy with the others' large
+ *   messages, and the empty slot is what lets it use its share. (The paper goes
+ *   round all active apps, which for throughput apps is the same.)
+ *
  * An app is *awake* while the arbiter looks at its region at every tick, and
  * asleep (daemon.daemon_waits is 1 there) while a JST_LOOK must announce any
  * change. With nobody awake there is no tick.
@@ -51,7 +60,13 @@ struct jstd_app {
 	uint32_t flows; /* as last read, at most JSTD_FLOWS_MAX */
 	struct jstd_granted granted;
 
+	uint32_t tail;	  /* tokens used, as read at the last tick */
+	uint32_t used;	  /* of them in the tick before that */
+	uint32_t posted;  /* work requests, likewise */
+	uint64_t work_ns; /* when that was last seen to move */
+
 	uint32_t awake_at; /* in jstd_arbiter.awake, if not asleep */
+	bool hungry;
 	bool asleep;
 	bool nudge; /* is in jstd_arbiter.nudges */
 	bool fed;   /* got a token in this tick */
@@ -71,6 +86,8 @@ struct jstd_arbiter {
 	struct jstd_granted granted;
 
 	uint64_t next_due_ns;
+	uint64_t read_ns;  /* when `used` and `posted` were last read */
+	uint32_t n_hungry; /* of the apps: has use for a token now */
 	bool backlog; /* somebody was left hungry when the last slot was given away */
 
 	struct jstd_app *apps[JST_SCHED_APPS];

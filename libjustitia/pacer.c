@@ -152,7 +152,8 @@ void jst_pacer_publish(struct jst_app *app)
 	app->wanted = wanted;
 	/* seq_cst: this store, then the look at daemon_waits; see abi.h */
 	atomic_store_explicit(&region->client.wanted, wanted, memory_order_seq_cst);
-	if (atomic_load_explicit(&region->daemon.daemon_waits, memory_order_seq_cst))
+	if (atomic_load_explicit(&region->daemon.daemon_waits, memory_order_seq_cst) &&
+	    !jst_ring_covers(&app->ring, wanted))
 		jst_client_look(app);
 }
 

@@ -105,6 +105,14 @@ static inline uint32_t jst_ring_tokens(const struct jst_ring_consumer *ring)
 	return tokens > JST_RING_TOKENS ? JST_RING_TOKENS : tokens;
 }
 
+/* Has the daemon already given all that is wanted up to this position? */
+static inline bool jst_ring_covers(const struct jst_ring_consumer *ring, uint32_t wanted)
+{
+	uint32_t head = atomic_load_explicit(&ring->region->daemon.head, memory_order_acquire);
+
+	return (int32_t)(wanted - head) <= 0;
+}
+
 /*
  * Says that the client is about to sleep for want of tokens, or no longer is.
  * True if there are tokens after all. seq_cst: said, then looked; one of the

@@ -95,10 +95,13 @@ static void replace_wr(struct ibv_qp_ex *ex)
 
 /* The vendor made @ibqp from a prepared @attr: shape it, or nothing is left of it. */
 static struct ibv_qp *take_over(struct jst_ctx *ctx, struct ibv_qp *ibqp, struct ibv_qp_ex *ex,
-				struct ibv_qp_init_attr *attr, const struct jst_qp_request *request)
+				struct ibv_qp_init_attr *attr, struct jst_qp_request *request)
 {
-	struct jst_qp *qp = jst_qp_create(ctx, send_cq(attr), ibqp, ex, attr, request);
+	struct jst_qp *qp;
 
+	/* Vendors round up; the application is to get what it would have got. */
+	request->max_send_wr = drv_rounded_send_wr(ibqp, request->max_send_wr);
+	qp = jst_qp_create(ctx, send_cq(attr), ibqp, ex, attr, request);
 	jst_qp_restore(request, attr);
 	if (!qp) {
 		DRV_destroy_qp(ibqp);

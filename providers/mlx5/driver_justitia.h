@@ -34,6 +34,19 @@ static inline struct jst_qp **drv_qp(struct ibv_qp *qp)
 	return &to_mqp(qp)->jst;
 }
 
+/*
+ * What max_send_wr the vendor makes of @asked. It rounds the bytes of the queue
+ * up to a power of two; the bytes of one work request, a multiple of 16, follow
+ * from the queue @qp that it has made, as that has some hundreds of them.
+ */
+static inline uint32_t drv_rounded_send_wr(struct ibv_qp *qp, uint32_t asked)
+{
+	const struct mlx5_wq *sq = &to_mqp(qp)->sq;
+	uint32_t wr_bytes = ((uint32_t)sq->wqe_cnt << sq->wqe_shift) / sq->max_post & ~15u;
+
+	return (uint32_t)roundup_pow_of_two((uint64_t)asked * wr_bytes) / wr_bytes;
+}
+
 /* Which of two it is depends on the card's completion format. */
 static inline int (*drv_poll_cq(struct ibv_cq *cq))(struct ibv_cq *, int, struct ibv_wc *)
 {

@@ -556,7 +556,62 @@ START_TEST(a_full_ring_keeps_its_app_awake_but_is_ticked_for_rarely)
 	atomic_store(&fake->region->client.tail, fake->app.ring.head);
 	now_ns += JSTD_STUCK_TICKS * TICK_NS;
 	jstd_arbiter_tick(&arbiter, now_ns);
-	ck_assert_uint_eq(fake->app.granted.tokens, 1);
+	/* A whole ring used, it seems: all of the horizon's slots are for it. */
+	ck_assert_uint_eq(fake->app.granted.tokens, HORIZON_NS / arbiter.rate.token_interval_ns);
+}
+END_TEST
+
+START_TEST(an_app_that_uses_its_tokens_gets_some_ahead)
+{
+	struct fake *fake;
+
+	set_up();
+	join(JST_CLASS_LATENCY, 1000);
+	fake = join(JST_CLASS_BANDWIDTH, 1000);
+	/* It never has more than ten chunks to send, and so never wants more. */
+	for (int i = 0; i < 20; i++) {
+		want(fake, fake->app.ring.head == fake->ring.tail ? 10 : 0);
+		tick();
+		now_ns += TICK_NS;
+	}
+	/* 5 KB at half of 5 GB/s: a slot each 2 us, 50 a tick; ten would be a fifth. */
+	ck_assert_uint_ge(fake->n_got, 20 * 40);
+	/* It stops: what was given ahead is all it has, and nobody is awake. */
+	want(fake, 0);
+	for (int i = 0; i < 3; i++) {
+		jstd_arbiter_tick(&arbiter, now_ns);
+		now_ns += TICK_NS;
+	}
+	ck_assert_uint_eq(jstd_arbiter_tick(&arbiter, now_ns), JSTD_NEVER);
+}
+END_TEST
+
+/* Two apps; how many of the slots in a while the bandwidth app gets. */
+static uint32_t slots_beside_throughput(bool at_work)
+{
+	struct fake *bandwidth, *throughput;
+
+	set_up();
+	bandwidth = join(JST_CLASS_BANDWIDTH, 1000);
+	throughput = join(JST_CLASS_THROUGHPUT, 1000);
+	for (int i = 0; i < 100; i++) {
+		want(bandwidth, 100);
+		if (at_work) /* posts, but its token is not used up */
+			atomic_fetch_add(&throughput->region->client.posted, 1);
+		tick();
+		now_ns += TICK_NS;
+	}
+	ck_assert_uint_eq(throughput->n_got, 0);
+	return bandwidth->n_got;
+}
+
+START_TEST(a_throughput_app_at_work_keeps_its_turn)
+{
+	uint32_t slots = 100 * TICK_NS / 200000; /* 1 MB at 5 GB/s each */
+
+	ck_assert_uint_ge(slots_beside_throughput(false), slots);
+	ck_assert_uint_le(slots_beside_throughput(true), slots / 2 + HORIZON_NS / 200000);
+	ck_assert_uint_ge(slots_beside_throughput(true), slots / 2);
 }
 END_TEST
 
@@ -661,5 +716,6 @@ T_MAIN("arbiter", tokens_lie_in_slots_exactly_one_interval_apart, a_token_is_wha
        a_sleeping_client_is_nudged_once_for_all_its_tokens,
        looks_beyond_their_number_wait_for_the_tick,
        a_full_ring_keeps_its_app_awake_but_is_ticked_for_rarely,
+       an_app_that_uses_its_tokens_gets_some_ahead, a_throughput_app_at_work_keeps_its_turn,
        noise_in_one_region_leaves_the_others_their_tokens,
        coming_and_going_at_random_keeps_the_books, the_1025th_app_of_a_device_is_refused)
