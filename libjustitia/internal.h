@@ -235,8 +235,6 @@ struct jst_message *jst_queue_slot(struct jst_qp *qp, uint32_t staged);
 int jst_queue_stage(struct jst_qp *qp, const struct ibv_send_wr *wr, uint32_t staged);
 /* Works out what a message filled in by hand needs: bytes, splitting, signal. */
 void jst_message_finish(struct jst_qp *qp, struct jst_message *message);
-/* Makes @staged messages part of the queue, and posts what may go. Takes qp->lock. */
-void jst_queue_commit(struct jst_qp *qp, uint32_t staged);
 /* Joins or leaves the list of queue pairs with work. app->lock held. */
 void jst_queue_settle(struct jst_qp *qp);
 /* Forgets everything: reset, destroy. */
@@ -244,6 +242,8 @@ void jst_queue_clear(struct jst_qp *qp);
 
 /* ---- shaper.c: from the queue to the card -------------------------------- */
 
+/* Makes @staged messages part of the queue, and posts what may go. post_lock held. */
+void jst_shaper_admit(struct jst_qp *qp, uint32_t staged);
 /* Posts what may be posted now. qp->lock held. */
 void jst_shaper_run(struct jst_qp *qp);
 /*

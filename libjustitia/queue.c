@@ -235,24 +235,6 @@ void jst_message_finish(struct jst_qp *qp, struct jst_message *message)
 			 (wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ);
 }
 
-void jst_queue_commit(struct jst_qp *qp, uint32_t staged)
-{
-	struct jst_app *app = qp->ctx->app;
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < staged; i++)
-		bytes += jst_qp_message(qp, qp->head + i)->bytes;
-	pthread_mutex_lock(&qp->lock);
-	qp->head += staged;
-	pthread_mutex_lock(&app->lock);
-	app->queued_bytes += bytes;
-	app->queued_ops += staged;
-	app->counters.messages += staged;
-	pthread_mutex_unlock(&app->lock);
-	jst_shaper_run(qp);
-	pthread_mutex_unlock(&qp->lock);
-}
-
 static void list_leave(struct jst_app *app, struct jst_qp *qp)
 {
 	if (!qp->is_active)

@@ -21,19 +21,41 @@ static bool run_locked(struct jst_qp *qp)
 	return posted;
 }
 
-void jst_shaper_run(struct jst_qp *qp)
+/* The same, and what follows from it. Returns with app->lock given back. */
+static void run_and_unlock(struct jst_qp *qp)
 {
 	struct jst_app *app = qp->ctx->app;
-	bool idle, work;
+	bool idle = !app->active, work;
 
-	pthread_mutex_lock(&app->lock);
-	idle = !app->active;
 	run_locked(qp);
 	jst_pacer_publish(app);
 	work = app->active != NULL;
 	pthread_mutex_unlock(&app->lock);
 	if (idle && work)
 		jst_progress_kick();
+}
+
+void jst_shaper_run(struct jst_qp *qp)
+{
+	pthread_mutex_lock(&qp->ctx->app->lock);
+	run_and_unlock(qp);
+}
+
+void jst_shaper_admit(struct jst_qp *qp, uint32_t staged)
+{
+	struct jst_app *app = qp->ctx->app;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < staged; i++)
+		bytes += jst_qp_message(qp, qp->head + i)->bytes;
+	pthread_mutex_lock(&qp->lock);
+	qp->head += staged;
+	pthread_mutex_lock(&app->lock);
+	app->queued_bytes += bytes;
+	app->queued_ops += staged;
+	app->counters.messages += staged;
+	run_and_unlock(qp);
+	pthread_mutex_unlock(&qp->lock);
 }
 
 /* One turn each; true if anything was posted. app->lock held. */
@@ -83,7 +105,7 @@ int jst_post_send(struct jst_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 		}
 	}
 	if (staged)
-		jst_queue_commit(qp, staged);
+		jst_shaper_admit(qp, staged);
 	pthread_mutex_unlock(&qp->post_lock);
 	return error;
 }

@@ -26,7 +26,7 @@ int jst_wr_complete(struct jst_qp *qp)
 		for (uint32_t i = 0; i < qp->staged; i++)
 			jst_message_finish(qp, jst_qp_message(qp, qp->head + i));
 		if (qp->staged)
-			jst_queue_commit(qp, qp->staged);
+			jst_shaper_admit(qp, qp->staged);
 	}
 	pthread_mutex_unlock(&qp->post_lock);
 	return error;
