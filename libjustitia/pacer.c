@@ -122,15 +122,16 @@ static void publish_statistics(struct jst_app *app)
 			      memory_order_relaxed);
 }
 
-/* Tokens that there is use for beyond those taken. */
+/*
+ * Tokens that there is use for beyond those taken: for all that is queued, and
+ * one more, so that neither the next message nor an app whose balance has just
+ * run out waits for the daemon's next tick.
+ */
 static uint32_t tokens_wanted(const struct jst_app *app)
 {
 	uint64_t tokens = jst_balance_short(&app->balance, app->queued_bytes, app->queued_ops,
-					    policy_chunk_bytes(app), policy_token_ops(app));
+					    policy_chunk_bytes(app), policy_token_ops(app)) + 1;
 
-	/* With nothing queued, one for the next message, so that it need not wait. */
-	if (!tokens && !jst_balance_allows(&app->balance))
-		tokens = 1;
 	return tokens < JST_RING_TOKENS / 2 ? (uint32_t)tokens : JST_RING_TOKENS / 2;
 }
 
