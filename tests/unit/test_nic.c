@@ -3,7 +3,7 @@
  * The contention model against what is known of real cards, in virtual time.
  *
  * Right values come from outside the model: closed formulas over the parameters, and the
- * anomalies published in Justitia (NSDI'22, figures 3, 4, 5, 29) with the figures of an
+ * anomalies published in Justitia (NSDI'22, figures 3, 4, 5, 14, 28, 29) with the figures of an
  * independent packet-level simulation calibrated on them.  Every tolerance says where it is from.
  */
 #include <check.h>
@@ -368,8 +368,7 @@ END_TEST
 
 static double alone_us[2];	/* p50, p99 */
 
-static struct t_app *latency_beside(const char *name, uint32_t n, uint32_t think_max_ns,
-				    uint64_t us)
+static void measure_alone(const char *name)
 {
 	struct t_app *a;
 
@@ -378,6 +377,14 @@ static struct t_app *latency_beside(const char *name, uint32_t n, uint32_t think
 	measure(10, 10000);
 	alone_us[0] = quantile_us(a, 0.5);
 	alone_us[1] = quantile_us(a, 0.99);
+}
+
+static struct t_app *latency_beside(const char *name, uint32_t n, uint32_t think_max_ns,
+				    uint64_t us)
+{
+	struct t_app *a;
+
+	measure_alone(name);
 	fabric(name);
 	a = add_latency();
 	a->think_max_ns = think_max_ns;
@@ -426,7 +433,7 @@ START_TEST(eight_and_eight)
 	static const uint32_t size[] = { MB, 10 * MB, 100 * MB, 1000 * MB };
 	struct t_app *a;
 
-	latency_beside("ib56", 0, 0, 1000);
+	measure_alone("ib56");
 	fabric("ib56");
 	a = add_latency();
 	for (int i = 0; i < 7; i++)
@@ -467,11 +474,107 @@ START_TEST(throughput_beside_one_bandwidth_app)
 	throughput_beside_one("ib56", &alone, &beside);
 	ck_assert_double_eq_tol(alone, 10.7, 0.4);
 	ck_assert_double_ge(alone / beside, 2.85);
-	ck_assert_double_le(alone / beside, 3.9);
+	ck_assert_double_le(alone / beside, 3.7);
 	throughput_beside_one("roce40", &alone, &beside);
 	ck_assert_double_eq_tol(alone, 10.6, 0.4);
 	ck_assert_double_ge(alone / beside, 2.85);
-	ck_assert_double_le(alone / beside, 3.8);
+	ck_assert_double_le(alone / beside, 3.7);
+}
+END_TEST
+
+static double throughput_beside_mops(const char *name, int n, uint64_t us)
+{
+	struct t_app *a;
+
+	fabric(name);
+	a = add_throughput();
+	a->is_inline = 0;	/* as perftest does unless told */
+	for (int i = 0; i < n; i++)
+		add_bandwidth(MB);
+	measure(us / 10, us / 10 + us);
+	printf("# %s, throughput beside %d x 1 MB: %.2f Mops\n", name, n, rate_mops(a, us));
+	return rate_mops(a, us);
+}
+
+START_TEST(throughput_beside_many_bandwidth_apps)
+{
+	/* Figure 29b: 3.2, 2.4, 2.3, 1.8, 1.0 of 10.5 Mops.  Ours are within 17 per cent of it. */
+	ck_assert_double_eq_tol(throughput_beside_mops("ib56", 0, 10000), 10.5, 0.3);
+	ck_assert_double_eq_tol(throughput_beside_mops("ib56", 1, 10000), 3.2, 0.3);
+	ck_assert_double_eq_tol(throughput_beside_mops("ib56", 2, 20000), 2.4, 0.4);
+	ck_assert_double_eq_tol(throughput_beside_mops("ib56", 4, 30000), 2.3, 0.3);
+	ck_assert_double_eq_tol(throughput_beside_mops("ib56", 8, 40000), 1.8, 0.3);
+	ck_assert_double_eq_tol(throughput_beside_mops("ib56", 16, 60000), 1.0, 0.2);
+	/* No figure for RoCE: as on IB it falls step by step and does not collapse. */
+	ck_assert_double_ge(throughput_beside_mops("roce40", 2, 20000), 1.8);
+	ck_assert_double_ge(throughput_beside_mops("roce40", 8, 40000), 0.9);
+}
+END_TEST
+
+/* Lists of 64, or one request per completion; payload in the WQE, or fetched like perftest's. */
+static struct t_app *add_throughput_style(int is_list, int is_inline)
+{
+	struct t_app *a = add_throughput();
+
+	a->is_inline = (uint8_t)is_inline;
+	if (!is_list) {
+		a->batch = 1;
+		a->depth = 128;
+	}
+	return a;
+}
+
+static void latency_beside_throughput(const char *name, int is_list, int is_inline,
+				      uint32_t think_max_ns)
+{
+	struct t_app *a, *b;
+	double alone_mops;
+
+	measure_alone(name);
+	fabric(name);
+	b = add_throughput_style(is_list, is_inline);
+	measure(100, 3100);
+	alone_mops = rate_mops(b, 3000);
+	fabric(name);
+	a = add_latency();
+	a->think_max_ns = think_max_ns;
+	b = add_throughput_style(is_list, is_inline);
+	measure(100, 10100);
+	printf("# %s, latency beside throughput (%s, %s): %.2f / %.2f us, %.2f of %.2f Mops\n",
+	       name, is_list ? "lists" : "closed loop", is_inline ? "inline" : "fetched",
+	       quantile_us(a, 0.5), quantile_us(a, 0.99), rate_mops(b, 10000), alone_mops);
+	/*
+	 * Figures 14 and 28: p50 1.3 -> 1.3 us, p99 1.4 -> 1.7, 10.4 of 10.7 Mops on IB; 1.7 -> 1.7,
+	 * 1.7 -> 2.1, 10.2 of 10.6 on RoCE, whose idle latency is not calibrated: hence ratios.
+	 */
+	expect_slowdown(a, 0.97, 1.08, 0.97, 1.22);
+	ck_assert_double_ge(rate_mops(b, 10000), 0.96 * alone_mops);
+}
+
+START_TEST(latency_beside_throughput_sees_no_anomaly)
+{
+	for (int f = 0; f < 2; f++)
+		for (int style = 0; style < 8; style++)
+			latency_beside_throughput(preset[f], style & 1, style & 2,
+						  style & 4 ? 1500 : 0);
+}
+END_TEST
+
+START_TEST(a_full_card_of_throughput_apps_stays_responsive)
+{
+	struct t_app *a;
+
+	measure_alone("ib56");
+	fabric("ib56");
+	a = add_latency();
+	for (int i = 0; i < 4; i++)
+		add_throughput_style(1, 0);
+	measure(100, 10100);
+	/*
+	 * Not published.  More is offered than the units can do; what is staged ahead is bounded
+	 * all the same, by the fetch of a payload and one transmit turn of each unit.
+	 */
+	expect_slowdown(a, 1, 1.7, 1, 1.8);
 }
 END_TEST
 
@@ -499,8 +602,9 @@ END_TEST
 
 START_TEST(equals_do_not_disturb_each_other)
 {
-	struct t_app *a = latency_beside("ib56", 0, 0, 1000);
+	struct t_app *a;
 
+	measure_alone("ib56");
 	fabric("ib56");
 	a = add_latency();
 	for (int i = 0; i < 3; i++)
@@ -871,6 +975,8 @@ T_MAIN("nic", idle_latency_is_the_sum_of_the_stages, idle_latency_is_the_publish
        stream_goodput_is_rate_less_headers, chunk_goodput_has_two_packets_and_a_bubble,
        message_rate_is_what_the_units_can_do, latency_beside_one_bandwidth_app,
        latency_beside_many_bandwidth_apps, eight_and_eight, throughput_beside_one_bandwidth_app,
+       throughput_beside_many_bandwidth_apps, latency_beside_throughput_sees_no_anomaly,
+       a_full_card_of_throughput_apps_stays_responsive,
        big_messages_beat_small_ones_when_programs_sleep, equals_do_not_disturb_each_other,
        bandwidth_apps_share_equally_and_fill_the_link, read_takes_the_responders_transmit_side,
        incast_is_lossless_bounded_and_fair, one_queue_stays_in_order,

@@ -212,8 +212,45 @@ START_TEST(a_hostile_daemon_does_not_lead_the_client_out_of_the_ring)
 }
 END_TEST
 
+START_TEST(the_clients_count_of_tokens_is_right_and_never_above_a_ring)
+{
+	for (int round = 0; round < 2000; round++) {
+		uint64_t filled = t_between(0, JST_RING_TOKENS);
+		struct jst_token token;
+
+		reset();
+		for (uint64_t n = 0; n < filled; n++)
+			T_CHECK(push(n));
+		T_CHECK(jst_ring_tokens(&consumer) == filled);
+		T_CHECK(jst_ring_covers(&consumer, consumer.tail + (uint32_t)filled));
+		T_CHECK(!jst_ring_covers(&consumer, consumer.tail + (uint32_t)filled + 1));
+		for (uint64_t n = 0; n < filled; n++)
+			T_CHECK(pop(&token));
+		T_CHECK(jst_ring_tokens(&consumer) == 0);
+		atomic_store(&arena.region.daemon.head, (uint32_t)t_rand());
+		T_CHECK(jst_ring_tokens(&consumer) <= JST_RING_TOKENS);
+	}
+}
+END_TEST
+
+START_TEST(who_waits_is_woken_only_while_it_waits)
+{
+	reset();
+	ck_assert(!jst_ring_must_wake(&producer));
+	ck_assert(!jst_ring_wait(&consumer, true));
+	ck_assert(jst_ring_must_wake(&producer));
+	ck_assert(push(1));
+	/* there is one after all: no sleep */
+	ck_assert(jst_ring_wait(&consumer, true));
+	ck_assert(jst_ring_wait(&consumer, false));
+	ck_assert(!jst_ring_must_wake(&producer));
+}
+END_TEST
+
 T_MAIN("ring", tokens_come_out_once_and_in_order, a_full_ring_refuses_and_loses_nothing,
        peek_leaves_the_token_in_place, wanted_is_what_the_client_asked_for_and_has_room,
        a_hostile_client_moves_nothing_but_its_own_ring,
        a_client_that_overwrites_head_does_not_lead_the_daemon_astray,
-       a_hostile_daemon_does_not_lead_the_client_out_of_the_ring)
+       a_hostile_daemon_does_not_lead_the_client_out_of_the_ring,
+       the_clients_count_of_tokens_is_right_and_never_above_a_ring,
+       who_waits_is_woken_only_while_it_waits)

@@ -167,6 +167,12 @@ START_TEST(leaving_in_the_middle_of_a_run_ends_it)
 	jst_sched_set_hungry(&sched, 1, false);
 	for (int i = 0; i < 10; i++)
 		ck_assert_int_eq(jst_sched_next(&sched), 2);
+	/* nor does it go on when it is back: what was left of the run is gone */
+	jst_sched_set_hungry(&sched, 1, true);
+	ck_assert_int_eq(jst_sched_next(&sched), 1);
+	jst_sched_set_hungry(&sched, 1, false);
+	jst_sched_set_hungry(&sched, 1, true);
+	ck_assert_int_eq(jst_sched_next(&sched), 2);
 }
 END_TEST
 

@@ -97,7 +97,7 @@ static void *daemon_thread(void *arg)
 			if (!jst_ring_push(&ring, &token))
 				fail("room for a wanted token", 1, 0);
 		}
-		if (atomic_load_explicit(&region.client.client_waits, memory_order_seq_cst))
+		if (jst_ring_must_wake(&ring))
 			nudge(wake_client);
 	}
 	return NULL;
@@ -128,14 +128,11 @@ static bool is_served(const struct jst_ring_consumer *ring)
 
 static void client_sleep(struct jst_ring_consumer *ring)
 {
-	struct jst_token token;
-
-	atomic_store_explicit(&region.client.client_waits, 1, memory_order_seq_cst);
-	if (!jst_ring_peek(ring, &token)) {
+	if (!jst_ring_wait(ring, true)) {
 		client_slept++;
 		sleep_on(wake_client);
 	}
-	atomic_store_explicit(&region.client.client_waits, 0, memory_order_seq_cst);
+	jst_ring_wait(ring, false);
 }
 
 static void client(uint32_t start, uint64_t seed)

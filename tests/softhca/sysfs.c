@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* The sysfs tree of an emulated host. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sysfs.h"
+
+/* A directory of the tree, and the first error met in it: later writes do nothing. */
+struct tree {
+	char root[HCA_PATH_LEN];
+	int rc;
+};
+
+/* Makes every directory above path, which lies under the root. */
+static int make_parents(const char *path, size_t root_length)
+{
+	char dir[HCA_PATH_LEN + 256];
+
+	snprintf(dir, sizeof(dir), "%s", path);
+	for (char *p = strchr(dir + root_length, '/'); p; p = strchr(p + 1, '/')) {
+		*p = 0;
+		if (mkdir(dir, 0755) && errno != EEXIST)
+			return -errno;
+		*p = '/';
+	}
+	return 0;
+}
+
+static int write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	size_t length = strlen(text);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = write(fd, text, length);
+	close(fd);
+	return n == (ssize_t)length ? 0 : -EIO;
+}
+
+/* One attribute: name under the root, its text and a newline. */
+__attribute__((format(printf, 3, 4)))
+static void put(struct tree *t, const char *name, const char *format, ...)
+{
+	char path[HCA_PATH_LEN + 256], text[256];
+	va_list args;
+	int n;
+
+	if (t->rc)
+		return;
+	va_start(args, format);
+	n = vsnprintf(text, sizeof(text) - 1, format, args);
+	va_end(args);
+	strcpy(text + n, "\n");
+	n = snprintf(path, sizeof(path), "%s/%s", t->root, name);
+	if (n >= (int)sizeof(path)) {
+		t->rc = -ENAMETOOLONG;
+		return;
+	}
+	t->rc = make_parents(path, strlen(t->root));
+	if (!t->rc)
+		t->rc = write_text(path, text);
+}
+
+static void put_link(struct tree *t, const char *name, const char *target)
+{
+	char path[HCA_PATH_LEN + 256];
+
+	if (t->rc)
+		return;
+	if (snprintf(path, sizeof(path), "%s/%s", t->root, name) >= (int)sizeof(path)) {
+		t->rc = -ENAMETOOLONG;
+		return;
+	}
+	t->rc = make_parents(path, strlen(t->root));
+	if (!t->rc && symlink(target, path) && errno != EEXIST)
+		t->rc = -errno;
+}
+
+#define IB "class/infiniband/" HCA_DEVICE_NAME "/"
+#define PORT IB "ports/1/"
+#define UVERBS "class/infiniband_verbs/" HCA_UVERBS_NAME "/"
+
+static void put_guid(struct tree *t, const char *name, uint64_t guid)
+{
+	put(t, name, "%04x:%04x:%04x:%04x", (unsigned int)(guid >> 48),
+	    (unsigned int)(guid >> 32 & 0xffff), (unsigned int)(guid >> 16 & 0xffff),
+	    (unsigned int)(guid & 0xffff));
+}
+
+static void put_uverbs(struct tree *t)
+{
+	put(t, "class/infiniband_verbs/abi_version", "6");
+	put(t, UVERBS "ibdev", HCA_DEVICE_NAME);
+	put(t, UVERBS "dev", HCA_UVERBS_DEV);
+	put(t, UVERBS "abi_version", "1");
+	put_link(t, UVERBS "device", "../../infiniband/" HCA_DEVICE_NAME "/device");
+}
+
+static void put_pci(struct tree *t)
+{
+	put(t, IB "device/modalias", HCA_MODALIAS);
+	put(t, IB "device/vendor", "0x15b3");
+	put(t, IB "device/device", "0x1017");
+	put(t, IB "device/subsystem_vendor", "0x15b3");
+	put(t, IB "device/subsystem_device", "0x0007");
+	put(t, IB "device/class", "0x020700");
+	put(t, IB "device/numa_node", "-1");
+	put(t, IB "device/local_cpulist", "0-%ld", sysconf(_SC_NPROCESSORS_CONF) - 1);
+	put(t, IB "device/max_link_speed", "8.0 GT/s PCIe");
+	put(t, IB "device/max_link_width", "16");
+	put_link(t, IB "device/infiniband/" HCA_DEVICE_NAME, "../..");
+	put_link(t, IB "device/infiniband_verbs/" HCA_UVERBS_NAME,
+		 "../../../../infiniband_verbs/" HCA_UVERBS_NAME);
+}
+
+static void put_device(struct tree *t, const struct hca_config *c, uint32_t host)
+{
+	put(t, IB "node_type", "1: CA");
+	put_guid(t, IB "node_guid", hca_host_guid(host));
+	put_guid(t, IB "sys_image_guid", hca_host_guid(host));
+	put(t, IB "node_desc", "%s " HCA_DEVICE_NAME, c->host[host]);
+	put(t, IB "fw_ver", "%d.%d.%04d", HCA_FW_MAJOR, HCA_FW_MINOR, HCA_FW_SUB);
+	put(t, IB "hw_rev", "0");
+	put(t, IB "hca_type", "MT4119");
+	put(t, IB "board_id", HCA_BOARD_ID);
+}
+
+static const char *speed_name(uint32_t gbps)
+{
+	return gbps <= 40 ? "QDR" : gbps <= 56 ? "FDR" : gbps <= 100 ? "EDR" : "HDR";
+}
+
+static void put_port(struct tree *t, const struct hca_config *c, uint32_t host)
+{
+	put(t, PORT "state", "4: ACTIVE");
+	put(t, PORT "phys_state", "5: LinkUp");
+	put(t, PORT "rate", "%u Gb/sec (4X %s)", c->nic.link_gbps,
+	    speed_name(c->nic.link_gbps));
+	put(t, PORT "link_layer", "%s", c->is_eth ? "Ethernet" : "InfiniBand");
+	put(t, PORT "lid", "0x%x", c->is_eth ? 0 : hca_host_lid(host));
+	put(t, PORT "lid_mask_count", "0");
+	put(t, PORT "sm_lid", "0x%x", c->is_eth ? 0 : hca_host_lid(0));
+	put(t, PORT "sm_sl", "0");
+	put(t, PORT "cap_mask", "0x%08x", c->is_eth ? 0x04010000u : 0x2651e84au);
+	put(t, PORT "pkeys/0", "0xffff");
+}
+
+static void put_gid(struct tree *t, const struct hca_config *c, uint32_t host, uint32_t index)
+{
+	char name[64], text[48];
+	uint8_t gid[16];
+	int is_used = !hca_host_gid(host, c->is_eth, index, gid), n = 0;
+
+	for (int b = 0; b < 16; b += 2)
+		n += snprintf(text + n, sizeof(text) - n, "%s%02x%02x", b ? ":" : "", gid[b],
+			      gid[b + 1]);
+	snprintf(name, sizeof(name), PORT "gids/%u", index);
+	put(t, name, "%s", text);
+	snprintf(name, sizeof(name), PORT "gid_attrs/types/%u", index);
+	put(t, name, c->is_eth && index & 1 ? "RoCE v2" : "IB/RoCE v1");
+	if (!c->is_eth || !is_used)
+		return;
+	/* Must be a network device of this machine: libibverbs asks for its index. */
+	snprintf(name, sizeof(name), PORT "gid_attrs/ndevs/%u", index);
+	put(t, name, "lo");
+}
+
+int hca_sysfs_path(const struct hca_config *c, const char *world, uint32_t host, char *out,
+		   size_t out_size)
+{
+	int n = snprintf(out, out_size, "%s/hosts/%s/sysfs", world, c->host[host]);
+
+	return n < (int)out_size ? 0 : -ENAMETOOLONG;
+}
+
+int hca_sysfs_make(const struct hca_config *c, const char *world, uint32_t host)
+{
+	struct tree t = { .rc = 0 };
+
+	t.rc = hca_sysfs_path(c, world, host, t.root, sizeof(t.root));
+	if (!t.rc)
+		t.rc = make_parents(t.root, strlen(world));
+	if (!t.rc && mkdir(t.root, 0755) && errno != EEXIST)
+		t.rc = -errno;
+	put_uverbs(&t);
+	put_pci(&t);
+	put_device(&t, c, host);
+	put_port(&t, c, host);
+	for (uint32_t i = 0; i < HCA_GID_TBL_LEN; i++)
+		put_gid(&t, c, host, i);
+	return t.rc;
+}
