@@ -112,10 +112,25 @@ static void hungry_set(struct jstd_arbiter *arbiter, struct jstd_app *app, bool 
 	jst_sched_set_hungry(&arbiter->sched, app->slot, hungry);
 }
 
-/* It wants tokens, or will before the next tick if it goes on as it did. */
-static bool has_use(const struct jstd_app *app)
+/*
+ * Tokens that an app will use if it goes on as in the last tick; twice as many
+ * if it used all that was due, as it may do with more then. New slots lie up to
+ * a horizon ahead, behind those that the others have already, so its ring has
+ * to reach as far as that.
+ */
+static uint32_t tokens_ahead(const struct jstd_arbiter *arbiter, const struct jstd_app *app)
 {
-	return jst_ring_wanted(&app->ring) || jst_ring_used(&app->ring) < 2 * app->used;
+	uint64_t ticks = (arbiter->horizon_ns + arbiter->tick_ns - 1) / arbiter->tick_ns;
+	uint64_t ahead = app->used * ticks * (app->late <= app->used / 4 ? 2 : 1);
+
+	return ahead < JST_RING_TOKENS / 2 ? (uint32_t)ahead : JST_RING_TOKENS / 2;
+}
+
+/* It wants tokens, or will. */
+static bool has_use(const struct jstd_arbiter *arbiter, const struct jstd_app *app)
+{
+	return jst_ring_wanted(&app->ring) ||
+	       jst_ring_used(&app->ring) < tokens_ahead(arbiter, app);
 }
 
 /*
@@ -124,7 +139,7 @@ static bool has_use(const struct jstd_app *app)
  */
 static bool region_read(struct jstd_arbiter *arbiter, struct jstd_app *app)
 {
-	bool use = has_use(app);
+	bool use = has_use(arbiter, app);
 	uint32_t flows =
 		atomic_load_explicit(&app->ring.region->client.flows, memory_order_seq_cst);
 	bool bypasses = app->class == JST_CLASS_LATENCY || !flows;
@@ -196,17 +211,30 @@ bool jstd_arbiter_look(struct jstd_arbiter *arbiter, struct jstd_app *app, uint6
 
 /* ---- the token clock -------------------------------------------------------- */
 
-/* What the client says it has used and posted; all lies cost is its own tokens. */
+/* The slots are where the client may write too: a lie costs it its own tokens. */
+static uint32_t late_tokens(const struct jstd_app *app, uint64_t now_ns)
+{
+	uint32_t tokens = jst_ring_used(&app->ring);
+	uint32_t tail = app->ring.head - tokens;
+	uint32_t late = 0;
+
+	while (late < tokens && app->ring.region->ring[(tail + late) & JST_RING_MASK].due_ns <= now_ns)
+		late++;
+	return late;
+}
+
+/* What the client says it has used and posted. */
 static void work_read(struct jstd_app *app, uint64_t now_ns)
 {
 	const struct jst_abi_region *region = app->ring.region;
-	uint32_t tail = app->ring.head - jst_ring_used(&app->ring);
+	uint32_t total = atomic_load_explicit(&region->client.used, memory_order_relaxed);
 	uint32_t posted = atomic_load_explicit(&region->client.posted, memory_order_relaxed);
 
-	app->used = tail - app->tail;
+	app->used = total - app->used_total;
 	if (app->used > JST_RING_TOKENS)
 		app->used = 0;
-	app->tail = tail;
+	app->used_total = total;
+	app->late = late_tokens(app, now_ns);
 	if (posted != app->posted)
 		app->work_ns = now_ns;
 	app->posted = posted;
@@ -255,7 +283,7 @@ static bool grant(struct jstd_arbiter *arbiter, struct jstd_app *app)
 		count(&arbiter->granted, &token);
 		arbiter->next_due_ns += arbiter->rate.token_interval_ns;
 	}
-	if (!pushed || !has_use(app))
+	if (!pushed || !has_use(arbiter, app))
 		hungry_set(arbiter, app, false);
 	return pushed;
 }

@@ -60,10 +60,11 @@ struct jstd_app {
 	uint32_t flows; /* as last read, at most JSTD_FLOWS_MAX */
 	struct jstd_granted granted;
 
-	uint32_t tail;	  /* tokens used, as read at the last tick */
-	uint32_t used;	  /* of them in the tick before that */
-	uint32_t posted;  /* work requests, likewise */
-	uint64_t work_ns; /* when that was last seen to move */
+	uint32_t used_total; /* as read at the last tick */
+	uint32_t used;	     /* tokens in the tick before that */
+	uint32_t late;	     /* tokens whose slot has come, and which lie unused */
+	uint32_t posted;     /* work requests, as read at the last tick */
+	uint64_t work_ns;    /* when that was last seen to move */
 
 	uint32_t awake_at; /* in jstd_arbiter.awake, if not asleep */
 	bool hungry;

@@ -139,7 +139,9 @@ struct jst_abi_region {
 		_Atomic uint32_t client_waits;
 		/* relaxed: work requests posted to the card; it moves while the app is at work */
 		_Atomic uint32_t posted;
-		uint8_t reserved[44];
+		/* relaxed: tokens spent, those let go not counted */
+		_Atomic uint32_t used;
+		uint8_t reserved[40];
 	} client;
 
 	/* W: client, relaxed. Statistics: shown, never trusted. */

@@ -145,6 +145,8 @@ void jst_pacer_publish(struct jst_app *app)
 	publish_statistics(app);
 	atomic_store_explicit(&region->client.posted, (uint32_t)app->counters.chunks,
 			      memory_order_relaxed);
+	atomic_store_explicit(&region->client.used, (uint32_t)app->counters.tokens,
+			      memory_order_relaxed);
 	if (!is_paced(app))
 		return;
 	wanted = app->ring.tail + tokens_wanted(app);

@@ -84,6 +84,7 @@ START_TEST(region_written_by_the_client)
 	AT(struct jst_abi_region, client.flows, 200, 4);
 	AT(struct jst_abi_region, client.client_waits, 204, 4);
 	AT(struct jst_abi_region, client.posted, 208, 4);
+	AT(struct jst_abi_region, client.used, 212, 4);
 	AT(struct jst_abi_region, stats.messages, 256, 8);
 	AT(struct jst_abi_region, stats.bytes, 264, 8);
 	AT(struct jst_abi_region, stats.chunks, 272, 8);

@@ -98,7 +98,7 @@ static void take(struct fake *fake)
 {
 	while (fake->n_got < 4096 && jst_ring_peek(&fake->ring, &fake->got[fake->n_got])) {
 		jst_ring_drop(&fake->ring);
-		fake->n_got++;
+		atomic_store(&fake->region->client.used, ++fake->n_got);
 	}
 }
 
@@ -556,8 +556,7 @@ START_TEST(a_full_ring_keeps_its_app_awake_but_is_ticked_for_rarely)
 	atomic_store(&fake->region->client.tail, fake->app.ring.head);
 	now_ns += JSTD_STUCK_TICKS * TICK_NS;
 	jstd_arbiter_tick(&arbiter, now_ns);
-	/* A whole ring used, it seems: all of the horizon's slots are for it. */
-	ck_assert_uint_eq(fake->app.granted.tokens, HORIZON_NS / arbiter.rate.token_interval_ns);
+	ck_assert_uint_eq(fake->app.granted.tokens, 1);
 }
 END_TEST
 
@@ -583,6 +582,35 @@ START_TEST(an_app_that_uses_its_tokens_gets_some_ahead)
 		now_ns += TICK_NS;
 	}
 	ck_assert_uint_eq(jstd_arbiter_tick(&arbiter, now_ns), JSTD_NEVER);
+}
+END_TEST
+
+/* Ten tokens used a tick, of thirty that it could have: the others get the rest. */
+START_TEST(an_app_that_uses_little_is_given_little)
+{
+	struct fake *light, *heavy;
+	uint32_t before = 0;
+
+	set_up();
+	join(JST_CLASS_LATENCY, 1000);
+	light = join(JST_CLASS_BANDWIDTH, 1000);
+	heavy = join(JST_CLASS_BANDWIDTH, 1000);
+	for (int i = 0; i < 100; i++) {
+		if (i == 50)
+			before = heavy->n_got;
+		want(light, light->app.ring.head == light->ring.tail ? 10 : 0);
+		want(heavy, 200);
+		jstd_arbiter_tick(&arbiter, now_ns);
+		now_ns += TICK_NS;
+		take(heavy);
+		for (int n = 0; n < 10 && jst_ring_used(&light->app.ring); n++) {
+			jst_ring_drop(&light->ring);
+			atomic_store(&light->region->client.used, ++light->n_got);
+		}
+	}
+	/* 5 KB at two thirds of 5 GB/s: 66 slots a tick, 10 of them the light one's. */
+	ck_assert_uint_eq(light->n_got, 100 * 10);
+	ck_assert_uint_ge(heavy->n_got - before, 50 * 55);
 }
 END_TEST
 
@@ -716,6 +744,7 @@ T_MAIN("arbiter", tokens_lie_in_slots_exactly_one_interval_apart, a_token_is_wha
        a_sleeping_client_is_nudged_once_for_all_its_tokens,
        looks_beyond_their_number_wait_for_the_tick,
        a_full_ring_keeps_its_app_awake_but_is_ticked_for_rarely,
-       an_app_that_uses_its_tokens_gets_some_ahead, a_throughput_app_at_work_keeps_its_turn,
+       an_app_that_uses_its_tokens_gets_some_ahead,
+       an_app_that_uses_little_is_given_little, a_throughput_app_at_work_keeps_its_turn,
        noise_in_one_region_leaves_the_others_their_tokens,
        coming_and_going_at_random_keeps_the_books, the_1025th_app_of_a_device_is_refused)
