@@ -595,8 +595,8 @@ START_TEST(an_app_that_uses_little_is_given_little)
 	join(JST_CLASS_LATENCY, 1000);
 	light = join(JST_CLASS_BANDWIDTH, 1000);
 	heavy = join(JST_CLASS_BANDWIDTH, 1000);
-	for (int i = 0; i < 100; i++) {
-		if (i == 50)
+	for (int i = 0; i < 60; i++) {
+		if (i == 30)
 			before = heavy->n_got;
 		want(light, light->app.ring.head == light->ring.tail ? 10 : 0);
 		want(heavy, 200);
@@ -609,8 +609,8 @@ START_TEST(an_app_that_uses_little_is_given_little)
 		}
 	}
 	/* 5 KB at two thirds of 5 GB/s: 66 slots a tick, 10 of them the light one's. */
-	ck_assert_uint_eq(light->n_got, 100 * 10);
-	ck_assert_uint_ge(heavy->n_got - before, 50 * 55);
+	ck_assert_uint_eq(light->n_got, 60 * 10);
+	ck_assert_uint_ge(heavy->n_got - before, 30 * 55);
 }
 END_TEST
 
