@@ -624,12 +624,14 @@ static uint32_t slots_beside_throughput(bool at_work)
 	throughput = join(JST_CLASS_THROUGHPUT, 1000);
 	for (int i = 0; i < 100; i++) {
 		want(bandwidth, 100);
-		if (at_work) /* posts, but its token is not used up */
+		if (at_work) /* posts, but is far from using up its token */
 			atomic_fetch_add(&throughput->region->client.posted, 1);
-		tick();
+		jstd_arbiter_tick(&arbiter, now_ns);
+		take(bandwidth);
 		now_ns += TICK_NS;
 	}
-	ck_assert_uint_eq(throughput->n_got, 0);
+	/* Given a turn or two for nothing, and no more: they lie unused. */
+	ck_assert_uint_le(jst_ring_used(&throughput->app.ring), at_work ? 2 : 0);
 	return bandwidth->n_got;
 }
 

@@ -94,7 +94,7 @@ START_TEST(long_run_spending_is_what_was_given)
 		struct jst_balance balance = {0};
 		uint64_t given = 0, spent = 0, largest = t_magnitude(100000);
 
-		for (int i = 0; i < 20000; i++) {
+		for (int i = 0; i < 5000; i++) {
 			add(&balance);
 			given += TOKEN_BYTES;
 			while (jst_balance_allows(&balance)) {
@@ -126,7 +126,7 @@ static uint64_t short_by_simulation(struct jst_balance balance, uint64_t bytes, 
 
 START_TEST(short_is_the_number_of_tokens_that_it_takes)
 {
-	for (int round = 0; round < 20000; round++) {
+	for (int round = 0; round < 4000; round++) {
 		uint32_t bytes = (uint32_t)t_magnitude(1000000);
 		uint32_t ops = (uint32_t)t_magnitude(5000);
 		struct jst_balance balance = {

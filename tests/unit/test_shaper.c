@@ -309,6 +309,9 @@ START_TEST(reset_forgets_everything_and_the_queue_works_again)
 	ck_assert_int_eq(post_write(1, 0, 40 * CHUNK), 0);
 	fake_daemon_feed(&fake, 3);
 	settle();
+	jst_qp_pause(card.jqp);
+	fake_daemon_feed(&fake, 3);
+	settle();
 	card.posted = card.executed = card.retired = card.cq_head = card.cq_tail = 0;
 	jst_qp_modified(card.jqp, &reset, IBV_QP_STATE);
 	ck_assert_int_eq(fake_poll(&card, 1, wc), 0);
@@ -343,6 +346,31 @@ START_TEST(when_the_daemon_dies_traffic_flows)
 	fake_card_close(&card);
 	free(local);
 	free(remote);
+}
+END_TEST
+
+START_TEST(a_daemon_that_stops_giving_does_not_stop_traffic)
+{
+	struct ibv_wc wc[2];
+	uint32_t before;
+
+	begin(JST_CLASS_BANDWIDTH, CHUNK, 10, 4, false);
+	ck_assert_int_eq(post_write(1, 0, 400 * CHUNK), 0);
+	fake_daemon_feed(&fake, 5);
+	for (int i = 0, got = 0; i < 4000 && !got; i++) {
+		settle();
+		fake_card_run(&card, FAKE_DEPTH);
+		got = fake_poll(&card, 2, wc);
+	}
+	ck_assert_uint_eq(wc[0].wr_id, 1);
+	ck_assert_mem_eq(remote, local, 400 * CHUNK);
+	/* It gives again, and is obeyed again. */
+	ck_assert_uint_gt(fake_daemon_feed(&fake, 1), 0);
+	before = card.posted;
+	ck_assert_int_eq(post_write(2, 0, 10 * CHUNK), 0);
+	ck_assert_uint_le(fake_card_posted(&card, before + 1), before + 2);
+	ck_assert_int_eq(collect(wc, 2), 1);
+	finish();
 }
 END_TEST
 
@@ -525,6 +553,7 @@ T_MAIN("shaper",
        posts_after_an_error_are_flushed_too,
        reset_forgets_everything_and_the_queue_works_again,
        when_the_daemon_dies_traffic_flows,
+       a_daemon_that_stops_giving_does_not_stop_traffic,
        chunk_size_is_read_for_every_chunk,
        throughput_batch_takes_one_doorbell_and_one_token,
        random_traffic_is_as_if_unshaped,
