@@ -334,7 +334,8 @@ static void slots_give(struct jstd_arbiter *arbiter, uint64_t now_ns)
 	while (arbiter->n_hungry && arbiter->next_due_ns < now_ns + arbiter->horizon_ns) {
 		struct jstd_app *app = arbiter->apps[jst_sched_next(&arbiter->sched)];
 
-		if (app->hungry)
+		/* The turn of one at work is its own: if it has tokens enough, nobody's. */
+		if (app->hungry || app->late <= app->used)
 			grant(arbiter, app);
 		else
 			arbiter->next_due_ns += arbiter->rate.token_interval_ns;

@@ -16,8 +16,8 @@
  *   them before the next one.
  * - A throughput app that is at work keeps its turn even while it has tokens
  *   left: the card is what holds it up then, busy with the others' large
- *   messages, and the empty slot is what lets it use its share. (The paper goes
- *   round all active apps, which for throughput apps is the same.)
+ *   messages, and the slot in which they send nothing is what lets it use its
+ *   share. (The paper goes round all active apps, which is the same here.)
  *
  * An app is *awake* while the arbiter looks at its region at every tick, and
  * asleep (daemon.daemon_waits is 1 there) while a JST_LOOK must announce any

@@ -180,6 +180,8 @@ static void adopt(struct jst_app *app, const struct attachment *from)
 	app->ring.region = from->region;
 	app->ring.tail = app->wanted = 0;
 	app->balance = (struct jst_balance){ 0, 0 };
+	app->stalled = false;
+	app->starving_ns = 0;
 	atomic_store_explicit(&from->region->client.flows, app->flows, memory_order_seq_cst);
 	jst_pacer_publish(app);
 	jst_client_look(app);

@@ -22,7 +22,7 @@ static uint32_t bucket(const struct jst_cq *cq, uint32_t qp_num)
 
 static void table_put(struct jst_cq *cq, struct jst_qp *qp)
 {
-	uint32_t i = bucket(cq, qp->ibqp->qp_num);
+	uint32_t i = bucket(cq, qp->qp_num);
 
 	while (cq->qps[i])
 		i = (i + 1) & cq->qps_mask;
@@ -65,7 +65,7 @@ void jst_cq_remove(struct jst_cq *cq, struct jst_qp *qp)
 	uint32_t i, next;
 
 	pthread_mutex_lock(&cq->lock);
-	for (i = bucket(cq, qp->ibqp->qp_num); cq->qps[i] != qp;)
+	for (i = bucket(cq, qp->qp_num); cq->qps[i] != qp;)
 		i = (i + 1) & cq->qps_mask;
 	cq->qps[i] = NULL;
 	cq->qps_used--;
@@ -85,7 +85,7 @@ static struct jst_qp *find(const struct jst_cq *cq, uint32_t qp_num)
 	uint32_t i = bucket(cq, qp_num);
 
 	for (; cq->qps[i]; i = (i + 1) & cq->qps_mask)
-		if (cq->qps[i]->ibqp->qp_num == qp_num)
+		if (cq->qps[i]->qp_num == qp_num)
 			return cq->qps[i];
 	return NULL;
 }

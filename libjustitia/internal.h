@@ -63,6 +63,8 @@ struct jst_app {
 	struct jst_app *next;
 	enum jst_class class;
 	uint32_t weight_milli;
+	bool stalled;	      /* the daemon is there, but gives nothing: nothing is paced */
+	uint64_t starving_ns; /* progress thread: without tokens since; 0: not */
 	bool orphan; /* in a forked child: the parent's; leave its locks alone */
 
 	int socket; /* progress thread only, once attached; -1: no daemon */
@@ -116,6 +118,11 @@ void jst_pacer_refund(struct jst_app *app, uint64_t bytes, uint64_t ops);
 void jst_pacer_clamp(struct jst_app *app);
 /* Tells the daemon how many tokens there is use for; and the statistics. */
 void jst_pacer_publish(struct jst_app *app);
+/*
+ * Without tokens at @now_ns: when to give up waiting for them, which is done
+ * if that time has come. The daemon may have been stopped.
+ */
+uint64_t jst_pacer_starve(struct jst_app *app, uint64_t now_ns);
 /* When the next token falls due, UINT64_MAX if none has been given. */
 uint64_t jst_pacer_due_ns(const struct jst_app *app);
 void jst_pacer_flows(struct jst_app *app, int change);
@@ -157,6 +164,7 @@ struct jst_signal {
 struct jst_qp {
 	struct jst_ctx *ctx;
 	struct ibv_qp *ibqp;
+	uint32_t qp_num; /* outlives ibqp */
 	struct jst_cq *cq;
 	struct jst_qp_request request;
 	uint32_t max_sge;
@@ -165,6 +173,7 @@ struct jst_qp {
 	pthread_mutex_t post_lock;
 	pthread_mutex_t lock;
 	bool ready; /* was in RTS since the last reset: posting is possible */
+	bool paused; /* being reset or destroyed: nothing is posted */
 	/* the card flushes: queued work follows at once, unpaced; atomic for posters */
 	_Atomic bool failed;
 

@@ -19,7 +19,7 @@ static_assert(sizeof(struct jst_segment) == sizeof(struct ibv_sge) &&
 
 static bool is_allowed(const struct jst_qp *qp)
 {
-	return qp->failed || jst_pacer_allows(qp->ctx->app);
+	return !qp->paused && (qp->failed || jst_pacer_allows(qp->ctx->app));
 }
 
 static uint64_t next_length(const struct jst_qp *qp, const struct jst_message *message)
@@ -191,7 +191,7 @@ static void complete_refused(struct jst_qp *qp, uint32_t position)
 	struct ibv_wc wc = {
 		.wr_id = message->wr.wr_id,
 		.status = IBV_WC_LOC_QP_OP_ERR,
-		.qp_num = qp->ibqp->qp_num,
+		.qp_num = qp->qp_num,
 	};
 
 	message->failed = true;

@@ -20,9 +20,17 @@ uint64_t jst_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-static bool is_paced(const struct jst_app *app)
+/* Without tokens for so long, or for two lives of a token, the daemon is taken to be stopped. */
+#define STALL_NS 1000000000ull
+
+static bool has_tokens(const struct jst_app *app)
 {
 	return app->region && app->class != JST_CLASS_LATENCY;
+}
+
+static bool is_paced(const struct jst_app *app)
+{
+	return has_tokens(app) && !app->stalled;
 }
 
 static uint32_t policy_chunk_bytes(const struct jst_app *app)
@@ -47,6 +55,8 @@ bool jst_pacer_allows(const struct jst_app *app)
 
 void jst_pacer_clamp(struct jst_app *app)
 {
+	if (app->stalled && has_tokens(app) && jst_ring_tokens(&app->ring))
+		app->stalled = false; /* it gives again */
 	if (is_paced(app))
 		jst_balance_clamp(&app->balance, policy_chunk_bytes(app), policy_token_ops(app));
 }
@@ -95,6 +105,20 @@ void jst_pacer_refund(struct jst_app *app, uint64_t bytes, uint64_t ops)
 		jst_balance_spend(&app->balance, -bytes, -ops);
 	app->counters.bytes -= bytes;
 	app->counters.chunks -= ops;
+}
+
+uint64_t jst_pacer_starve(struct jst_app *app, uint64_t now_ns)
+{
+	uint64_t patience_ns =
+		2 * atomic_load_explicit(&app->region->policy.token_life_ns, memory_order_relaxed);
+
+	if (patience_ns < STALL_NS)
+		patience_ns = STALL_NS;
+	if (!app->starving_ns)
+		app->starving_ns = now_ns;
+	if (now_ns - app->starving_ns >= patience_ns)
+		app->stalled = true;
+	return app->starving_ns + patience_ns;
 }
 
 uint64_t jst_pacer_due_ns(const struct jst_app *app)
@@ -147,7 +171,7 @@ void jst_pacer_publish(struct jst_app *app)
 			      memory_order_relaxed);
 	atomic_store_explicit(&region->client.used, (uint32_t)app->counters.tokens,
 			      memory_order_relaxed);
-	if (!is_paced(app))
+	if (!has_tokens(app))
 		return;
 	wanted = app->ring.tail + tokens_wanted(app);
 	if (wanted == app->wanted)

@@ -66,23 +66,28 @@ static bool poll_for_room(struct jst_app *app)
 	return n > 0;
 }
 
-/* Wants tokens, and has been given none: the daemon must wake us. */
-static bool says_it_waits(struct jst_app *app)
+/*
+ * When an app with work is to be served next: at its next slot; or, if it has
+ * been given none, when the daemon wakes us, but not later than it takes to
+ * lose patience. app->lock held.
+ */
+static uint64_t next_token_ns(struct jst_app *app, uint64_t now_ns)
 {
-	bool waits, given = false;
+	bool waits = app->active && !jst_pacer_allows(app);
+	uint64_t due = waits ? jst_pacer_due_ns(app) : NEVER;
 
-	pthread_mutex_lock(&app->lock);
-	waits = app->active && !jst_pacer_allows(app);
-	if (app->region)
-		given = jst_ring_wait(&app->ring, waits) && waits;
-	pthread_mutex_unlock(&app->lock);
-	return given;
+	if (due != NEVER || !waits)
+		app->starving_ns = 0;
+	/* Said, then looked: the daemon pushes, then looks. */
+	if (jst_ring_wait(&app->ring, waits && due == NEVER) && waits)
+		return jst_pacer_due_ns(app);
+	return waits ? jst_pacer_starve(app, now_ns) : NEVER;
 }
 
 /* One pass over an app; returns when it wants the next one. */
 static uint64_t serve(struct jst_app *app)
 {
-	uint64_t due = NEVER, now;
+	uint64_t due, now;
 	bool full;
 
 	pthread_mutex_lock(&jst_progress_lock);
@@ -92,17 +97,14 @@ static uint64_t serve(struct jst_app *app)
 		jst_shaper_run_all(app, true);
 	pthread_mutex_unlock(&jst_progress_lock);
 
-	now = jst_now_ns();
 	if (app->socket < 0)
 		return app->retry_ns;
+	now = jst_now_ns();
 	pthread_mutex_lock(&app->lock);
-	if (app->active)
-		due = jst_pacer_due_ns(app);
+	due = next_token_ns(app, now);
 	pthread_mutex_unlock(&app->lock);
 	if (full && due > now + ROOM_POLL_NS)
 		due = now + ROOM_POLL_NS;
-	if (due == NEVER && says_it_waits(app))
-		due = now;
 	return due;
 }
 

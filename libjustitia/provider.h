@@ -74,7 +74,14 @@ void jst_qp_restore(const struct jst_qp_request *request, struct ibv_qp_init_att
 struct jst_qp *jst_qp_create(struct jst_ctx *ctx, struct jst_cq *send_cq, struct ibv_qp *qp,
 			     struct ibv_qp_ex *qp_ex, const struct ibv_qp_init_attr *attr,
 			     const struct jst_qp_request *request);
-/* Before the vendor's destroy: drops what is queued; no completions follow. */
+/*
+ * Around the vendor's destroy, and its reset: nothing is posted in between. If
+ * the vendor refuses, all goes on as before.
+ */
+void jst_qp_pause(struct jst_qp *qp);
+void jst_qp_resume(struct jst_qp *qp);
+
+/* After the vendor's destroy: what was queued is dropped, no completions follow. */
 void jst_qp_destroy(struct jst_qp *qp);
 
 /* After the vendor's modify and query succeeded. */

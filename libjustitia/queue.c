@@ -84,6 +84,7 @@ struct jst_qp *jst_qp_create(struct jst_ctx *ctx, struct jst_cq *send_cq, struct
 		goto nomem;
 	qp->ctx = ctx;
 	qp->ibqp = ibqp;
+	qp->qp_num = ibqp->qp_num;
 	qp->qp_ex = qp_ex;
 	qp->cq = send_cq;
 	qp->request = *request;
@@ -104,6 +105,25 @@ nomem:
 	return NULL;
 }
 
+void jst_qp_pause(struct jst_qp *qp)
+{
+	if (qp->ctx->app->orphan)
+		return;
+	pthread_mutex_lock(&qp->lock);
+	qp->paused = true;
+	pthread_mutex_unlock(&qp->lock);
+}
+
+void jst_qp_resume(struct jst_qp *qp)
+{
+	if (qp->ctx->app->orphan)
+		return;
+	pthread_mutex_lock(&qp->lock);
+	qp->paused = false;
+	jst_shaper_run(qp);
+	pthread_mutex_unlock(&qp->lock);
+}
+
 void jst_qp_destroy(struct jst_qp *qp)
 {
 	if (qp->ctx->app->orphan)
@@ -113,7 +133,7 @@ void jst_qp_destroy(struct jst_qp *qp)
 	pthread_mutex_lock(&qp->lock);
 	jst_queue_clear(qp);
 	pthread_mutex_unlock(&qp->lock);
-	jst_cq_forget(qp->cq, qp->ibqp->qp_num);
+	jst_cq_forget(qp->cq, qp->qp_num);
 	pthread_mutex_unlock(&jst_progress_lock);
 	jst_pacer_flows(qp->ctx->app, -1);
 	pthread_mutex_destroy(&qp->lock);
@@ -299,15 +319,29 @@ void jst_queue_clear(struct jst_qp *qp)
 	atomic_store_explicit(&qp->failed, false, memory_order_relaxed);
 }
 
+/* Whoever still holds a completion of its former life has absorbed it first. */
+static void after_reset(struct jst_qp *qp)
+{
+	pthread_mutex_lock(&qp->cq->lock);
+	pthread_mutex_lock(&qp->lock);
+	jst_queue_clear(qp);
+	qp->ready = false;
+	qp->paused = false;
+	pthread_mutex_unlock(&qp->lock);
+	jst_cq_forget(qp->cq, qp->qp_num);
+	pthread_mutex_unlock(&qp->cq->lock);
+}
+
 void jst_qp_modified(struct jst_qp *qp, const struct ibv_qp_attr *attr, int attr_mask)
 {
 	if (!(attr_mask & IBV_QP_STATE) || qp->ctx->app->orphan)
 		return;
-	pthread_mutex_lock(&qp->lock);
 	if (attr->qp_state == IBV_QPS_RESET) {
-		jst_queue_clear(qp);
-		qp->ready = false;
-	} else if (attr->qp_state == IBV_QPS_ERR) {
+		after_reset(qp);
+		return;
+	}
+	pthread_mutex_lock(&qp->lock);
+	if (attr->qp_state == IBV_QPS_ERR) {
 		atomic_store_explicit(&qp->failed, true, memory_order_relaxed);
 		jst_shaper_run(qp);
 	} else if (attr->qp_state == IBV_QPS_RTS) {
@@ -316,8 +350,6 @@ void jst_qp_modified(struct jst_qp *qp, const struct ibv_qp_attr *attr, int attr
 		atomic_store_explicit(&qp->failed, false, memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&qp->lock);
-	if (attr->qp_state == IBV_QPS_RESET)
-		jst_cq_forget(qp->cq, qp->ibqp->qp_num);
 }
 
 void jst_qp_queried(struct jst_qp *qp, struct ibv_qp_attr *attr,

@@ -16,7 +16,8 @@ static bool run_locked(struct jst_qp *qp)
 			break;
 		posted = true;
 	}
-	qp->wants_room = jst_qp_has_work(qp) && (qp->failed || jst_pacer_allows(app));
+	qp->wants_room = jst_qp_has_work(qp) && !qp->paused &&
+			 (qp->failed || jst_pacer_allows(app));
 	jst_queue_settle(qp);
 	return posted;
 }

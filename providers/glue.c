@@ -152,24 +152,37 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_in
 
 static int destroy_qp(struct ibv_qp *ibqp)
 {
-	struct jst_qp **slot = drv_qp(ibqp);
+	struct jst_qp *qp = *drv_qp(ibqp);
+	int error;
 
-	if (*slot)
-		jst_qp_destroy(*slot);
-	*slot = NULL;
-	return DRV_destroy_qp(ibqp);
+	if (!qp)
+		return DRV_destroy_qp(ibqp);
+	jst_qp_pause(qp);
+	error = DRV_destroy_qp(ibqp);
+	if (error)
+		jst_qp_resume(qp);
+	else
+		jst_qp_destroy(qp);
+	return error;
 }
 
 static int modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 {
-	int error = DRV_modify_qp(ibqp, attr, attr_mask);
+	struct jst_qp *qp = *drv_qp(ibqp);
+	bool resets = (attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET;
+	int error;
 
-	if (error || !*drv_qp(ibqp))
+	if (qp && resets)
+		jst_qp_pause(qp);
+	error = DRV_modify_qp(ibqp, attr, attr_mask);
+	if (qp && resets && error)
+		jst_qp_resume(qp);
+	if (!qp || error)
 		return error;
 	/* The vendor may choose among its own functions by state. */
 	if (container_of(ibqp, struct verbs_qp, qp)->comp_mask & VERBS_QP_EX)
 		replace_wr((struct ibv_qp_ex *)ibqp);
-	jst_qp_modified(*drv_qp(ibqp), attr, attr_mask);
+	jst_qp_modified(qp, attr, attr_mask);
 	return 0;
 }
 
