@@ -267,11 +267,24 @@ static void count(struct jstd_granted *granted, const struct jst_token *token)
 	granted->ops += token->ops;
 }
 
+/*
+ * Where in its slot a token falls due: anywhere in the first half, never the same
+ * place in a row. A latency app that posts as soon as it has heard would else
+ * fall in step with the token clock, and meet a chunk every time.
+ */
+static uint64_t place_in_slot(struct jstd_arbiter *arbiter)
+{
+	const uint64_t golden = 0x9e3779b97f4a7c15; /* 2^64 / 1.618: spreads evenly */
+
+	arbiter->place += golden;
+	return (uint64_t)((unsigned __int128)arbiter->rate.token_interval_ns * arbiter->place >> 65);
+}
+
 /* Puts the token of the next slot into @app's ring. False if it has no room. */
 static bool grant(struct jstd_arbiter *arbiter, struct jstd_app *app)
 {
 	struct jst_token token = {
-		.due_ns = arbiter->next_due_ns,
+		.due_ns = arbiter->next_due_ns + place_in_slot(arbiter),
 		.bytes = arbiter->rate.token_bytes,
 		.ops = arbiter->rate.token_ops,
 	};

@@ -87,6 +87,7 @@ struct jstd_arbiter {
 	struct jstd_granted granted;
 
 	uint64_t next_due_ns;
+	uint64_t place; /* of the last token in its slot, in 2^-64 of half a slot */
 	uint64_t read_ns;  /* when `used` and `posted` were last read */
 	uint32_t n_hungry; /* of the apps: has use for a token now */
 	bool backlog; /* somebody was left hungry when the last slot was given away */

@@ -41,11 +41,6 @@ SLOWDOWN = 800
 SLOWDOWN_WHY = ("the idle 1.3 us become %.1f ms of real time, long beside the wake-ups "
                 "of two shared cores")
 
-# Mean of the random pause before each WRITE of the latency application, in us of the
-# card's time. Without it the WRITEs fall in step with the tokens of a bandwidth
-# application beside it, and the median is the period of its tokens.
-GAP_US = 1
-
 
 class LabError(Exception):
     """Something is missing or a program failed; the text is for the user."""
@@ -279,17 +274,14 @@ class Lab:
 
     def daemon_conf(self, host):
         """What the operator of this card would write, slowed down like the card:
-        rates divided by the slowdown, times of the token clock multiplied. The horizon
-        is two ticks, the least there is: with more, tokens of a throughput application
-        lie so far ahead that its queue of 128 messages starves beside a bandwidth
-        application."""
+        rates divided by the slowdown, times of the token clock multiplied."""
         conf = {
             "socket": self.socket(host),
             "max_rate": "%d bit/s" % (MAX_RATE_GBPS * 1e9 / self.slowdown),
             "max_rate_small": "%d bit/s" % (MAX_RATE_SMALL_GBPS * 1e9 / self.slowdown),
             "max_ops": "%d op/s" % (MAX_MOPS * 1e6 / self.slowdown),
             "tick": "%d us" % min(100 * self.slowdown, 100000),
-            "horizon": "%d us" % (2 * min(100 * self.slowdown, 100000)),
+            "horizon": "%d us" % (4 * min(100 * self.slowdown, 100000)),
         }
         conf.update(self.daemon_settings)
         return "".join('%s = "%s"\n' % item for item in conf.items())
@@ -361,8 +353,7 @@ class Lab:
 
     def latency(self, seconds, source="a", sink="b", warmup=0.5):
         argv = [binary("latency"), "--json", "--slowdown", str(self.slowdown), "-T",
-                "%g" % seconds, "-w", "%g" % warmup,
-                "--gap", str(GAP_US * self.slowdown)]
+                "%g" % seconds, "-w", "%g" % warmup]
         app = self.pair("latency", "latency", argv, source, sink)
         app.client.prefer()
         return app

@@ -154,30 +154,38 @@ static uint32_t all_tokens(struct jst_token *tokens)
 
 /* ---- slots ---------------------------------------------------------------------- */
 
-static void check_spacing(uint64_t interval_ns)
+/* One token a slot, in its first half, and not always at the same place there. */
+static void check_slots(uint64_t interval_ns)
 {
 	static struct jst_token tokens[APPS_MAX * 4096];
 	uint32_t n = all_tokens(tokens);
+	uint64_t first = UINT64_MAX, last = 0;
 
 	ck_assert_uint_gt(n, 10);
-	for (uint32_t i = 1; i < n; i++)
-		T_CHECK(tokens[i].due_ns - tokens[i - 1].due_ns == interval_ns);
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t place = tokens[i].due_ns - i * interval_ns;
+
+		first = place < first ? place : first;
+		last = place > last ? place : last;
+	}
+	ck_assert_uint_le(last - first, interval_ns / 2);
+	ck_assert_uint_ge(last - first, interval_ns / 4);
 }
 
-START_TEST(tokens_lie_in_slots_exactly_one_interval_apart)
+START_TEST(each_slot_has_one_token_in_its_first_half)
 {
 	set_up();
 	for (int i = 0; i < 5; i++)
 		join(JST_CLASS_BANDWIDTH, 1000);
 	run_hungry(10000000);
-	check_spacing(200000);
+	check_slots(200000);
 	join(JST_CLASS_LATENCY, 1000);
 	set_up();
 	join(JST_CLASS_LATENCY, 1000);
 	join(JST_CLASS_BANDWIDTH, 1000);
 	join(JST_CLASS_THROUGHPUT, 1000);
 	run_hungry(2000000);
-	check_spacing(1500); /* 5 KB at two thirds of 5 GB/s */
+	check_slots(1500); /* 5 KB at two thirds of 5 GB/s */
 }
 END_TEST
 
@@ -208,7 +216,7 @@ START_TEST(no_slot_is_given_away_beyond_the_horizon)
 		fake->n_got = 0;
 		want(fake, 1000);
 		tick();
-		T_CHECK(fake->got[fake->n_got - 1].due_ns < now_ns + HORIZON_NS);
+		T_CHECK(fake->got[fake->n_got - 1].due_ns < now_ns + HORIZON_NS + 1000);
 		T_CHECK(fake->got[fake->n_got - 1].due_ns >= now_ns + HORIZON_NS - 2000);
 		now_ns += TICK_NS;
 	}
@@ -259,7 +267,7 @@ START_TEST(an_app_that_is_not_hungry_gets_no_token_and_costs_no_slot)
 	}
 	ck_assert_uint_eq(sated->n_got, 0);
 	ck_assert_uint_eq(gone->n_got, 0);
-	check_spacing(200000);
+	check_slots(200000);
 	/* 100 ticks are 50 slots; two more lie within the horizon. */
 	ck_assert_uint_ge(eater->n_got, 50);
 	ck_assert_uint_le(eater->n_got, 52);
@@ -363,8 +371,9 @@ START_TEST(a_late_tick_loses_no_slot_up_to_the_horizon)
 		tick();
 		now_ns += TICK_NS + t_between(0, HORIZON_NS);
 	}
-	check_spacing(2000);
-	ck_assert_uint_eq(fakes[1].got[0].due_ns, began_ns);
+	check_slots(2000);
+	ck_assert_uint_ge(fakes[1].got[0].due_ns, began_ns);
+	ck_assert_uint_lt(fakes[1].got[0].due_ns, began_ns + 1000);
 }
 END_TEST
 
@@ -384,7 +393,9 @@ START_TEST(a_very_late_tick_bursts_no_more_than_one_horizon)
 	tick();
 	for (uint32_t i = before; i < fake->n_got; i++)
 		past += fake->got[i].due_ns < now_ns;
-	ck_assert_uint_eq(past, HORIZON_NS / 2000);
+	/* The last one's slot may have come, but not its place there. */
+	ck_assert_uint_le(past, HORIZON_NS / 2000);
+	ck_assert_uint_ge(past, HORIZON_NS / 2000 - 1);
 }
 END_TEST
 
@@ -403,7 +414,7 @@ START_TEST(slots_farther_apart_than_ticks_are_not_ticked_for)
 	ck_assert_uint_ge(fakes[0].n_got, 100);
 	ck_assert_uint_le(fakes[0].n_got, 101);
 	ck_assert_int_le(ticks, 102);
-	check_spacing(10000000);
+	check_slots(10000000);
 	/* Each was in the ring before it was due. */
 	ck_assert_uint_lt(now_ns, fakes[0].got[fakes[0].n_got - 1].due_ns + 10000000);
 }
@@ -733,7 +744,7 @@ START_TEST(the_1025th_app_of_a_device_is_refused)
 }
 END_TEST
 
-T_MAIN("arbiter", tokens_lie_in_slots_exactly_one_interval_apart, a_token_is_what_the_policy_says,
+T_MAIN("arbiter", each_slot_has_one_token_in_its_first_half, a_token_is_what_the_policy_says,
        no_slot_is_given_away_beyond_the_horizon, shares_of_a_round_are_exactly_the_weights,
        an_app_that_is_not_hungry_gets_no_token_and_costs_no_slot, exactly_what_is_wanted_is_given,
        a_latency_app_gets_no_tokens_whatever_it_writes,
