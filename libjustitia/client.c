@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ static void put_text(char *to, size_t bytes, const char *from)
 
 static int connect_daemon(void)
 {
+	const struct timeval patience = { .tv_usec = HANDSHAKE_MS * 1000 };
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	const char *path = secure_getenv("JUSTITIA_SOCKET");
 	int sock, error;
@@ -48,9 +50,11 @@ static int connect_daemon(void)
 	if (strlen(path) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path, path, strlen(path));
-	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (sock < 0)
 		return -errno;
+	/* A hundred processes of one job may knock at once: wait, but not for ever. */
+	setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (connect(sock, (struct sockaddr *)&address, sizeof(address))) {
 		error = -errno;
 		close(sock);
@@ -68,9 +72,7 @@ static int say_hello(int sock, const char *device)
 	put_text(hello.class, sizeof(hello.class), secure_getenv("JUSTITIA_CLASS"));
 	put_text(hello.weight, sizeof(hello.weight), secure_getenv("JUSTITIA_WEIGHT"));
 	put_text(hello.device, sizeof(hello.device), device);
-	if (send(sock, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello))
-		return errno ? -errno : -EPROTO;
-	return 0;
+	return send(sock, &hello, sizeof(hello), MSG_NOSIGNAL) == sizeof(hello) ? 0 : -EPIPE;
 }
 
 /* At most one descriptor is taken over; *fd is -1 without one. */
