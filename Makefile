@@ -160,7 +160,7 @@ bench: all
 	$(Q)python3 tests/bench/run.py
 
 # T=text runs only the test files whose path contains the text.
-check: all $(UNITS) $(TSANS)
+check: all $(UNITS) $(TSANS) build/lib-asan/libjustitia.so.0
 	$(Q)CC='$(CC)' HEADER_CFLAGS='$(BASE_CFLAGS) $(PKG_CFLAGS)' \
 	tests/run $(if $(T),--only '$(T)') \
 		tests/arch/check $(UNITS) $(TSANS) $(sort $(wildcard tests/system/test_*.py))
@@ -206,6 +206,11 @@ build/lib/libjustitia.so.0: $(call obj,$(LIB_SRC)) $(wildcard libjustitia/libjus
 	$(call link,-shared -Wl$(comma)-soname$(comma)libjustitia.so.0 -Wl$(comma)-z$(comma)defs \
 		$(call map,libjustitia/libjustitia.map))
 	$(Q)ln -sfn libjustitia.so.0 build/lib/libjustitia.so
+
+# The same, sanitised: system tests put it in the other's place.
+build/lib-asan/libjustitia.so.0: $(call obj,$(LIB_SRC),-asan) $(wildcard libjustitia/libjustitia.map)
+	$(call link,$(ASAN) -shared -Wl$(comma)-soname$(comma)libjustitia.so.0 \
+		$(call map,libjustitia/libjustitia.map))
 
 build/lib/libjustitiad.a: $(call obj,$(DAEMON_SRC))
 	$(archive)
