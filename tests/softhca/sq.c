@@ -76,8 +76,11 @@ static int find_entry(struct hca_qp *q, uint16_t idx, int window, const uint8_t 
 	struct window *w = &cache[window][HCA_INDEX(qp, q) % SLOTS];
 	int rc = 0;
 
-	/* Without the card process others move the queue on: nothing may be kept. */
-	if (!hca_is_card || !holds(w, q, idx, 1))
+	/*
+	 * Unless the card process alone is the driver, others move the queue on: nothing may be
+	 * kept.
+	 */
+	if (hca->is_inline || !holds(w, q, idx, 1))
 		rc = fill(w, q, idx);
 	if (rc)
 		return rc;
