@@ -78,7 +78,7 @@ static int init_segment(const char *world_dir, const struct hca_config *cfg)
 	snprintf(hca->model, sizeof(hca->model), "%s", cfg->has_model ? cfg->nic.name : "off");
 	for (uint32_t i = 0; i < cfg->hosts; i++)
 		memcpy(hca->host[i].name, cfg->host[i], HCA_NAME_LEN);
-	hca->timers_ns = HCA_NEVER;
+	hca->timers_ns = hca->disturb_ns = HCA_NEVER;
 	hca->t0_ns = hca_now_ns();
 	for (int i = 0; i < HCA_MAX_PROCS; i++)
 		pidfd[i] = -1;
@@ -137,12 +137,12 @@ static void serve_all(void)
 	}
 }
 
-static bool has_bells(void)
+static bool has_work(void)
 {
 	for (uint32_t w = 0; w < HCA_PROC_WORDS; w++)
 		if (__atomic_load_n(&hca->bell_map[w], __ATOMIC_SEQ_CST))
 			return true;
-	return false;
+	return hca_disturb_has_news();
 }
 
 static bool is_dead(int fd)
@@ -179,7 +179,7 @@ static void reap(void)
 	}
 }
 
-struct due { uint64_t event_ns, tick_ns, reap_ns; };
+struct due { uint64_t event_ns, tick_ns, reap_ns, fault_ns; };
 
 static void run_due(struct due *d, uint64_t now)
 {
@@ -191,11 +191,12 @@ static void run_due(struct due *d, uint64_t now)
 		hca_engine_tick();
 		d->tick_ns = now + TICK_NS;
 	}
+	d->fault_ns = hca_disturb_step(now);
 }
 
 static uint64_t next_due(const struct due *d)
 {
-	uint64_t t = d->event_ns;
+	uint64_t t = d->event_ns < d->fault_ns ? d->event_ns : d->fault_ns;
 
 	if (served && d->reap_ns < t)
 		t = d->reap_ns;
@@ -220,7 +221,7 @@ static void spin_until(uint64_t due_ns, uint64_t now)
 {
 	uint64_t begin = now;
 
-	while (now < due_ns && !has_bells() && !stop)
+	while (now < due_ns && !has_work() && !stop)
 		now = hca_now_ns();
 	spin_ns -= now - begin < spin_ns ? now - begin : spin_ns;
 }
@@ -241,14 +242,14 @@ static void sleep_until(uint64_t due_ns, uint64_t now)
 		due_ns -= SPIN_NS;
 	}
 	__atomic_store_n(&hca->card_idle, 1, __ATOMIC_SEQ_CST);
-	if (!has_bells() && !stop)
+	if (!has_work() && !stop)
 		hca_futex_wait(&hca->bell, seen, due_ns);
 	__atomic_store_n(&hca->card_idle, 0, __ATOMIC_RELAXED);
 }
 
 static void run(void)
 {
-	struct due d = { HCA_NEVER, 0, 0 };
+	struct due d = { HCA_NEVER, 0, 0, HCA_NEVER };
 
 	while (!stop) {
 		uint64_t now = hca_now_ns();
@@ -290,6 +291,7 @@ int hca_card_main(const char *world_dir, const struct hca_config *cfg, int ready
 
 	if (rc)
 		return rc;
+	hca_disturb_begin(world_dir, cfg);
 	catch_signals();
 	raise_priority();
 	__atomic_store_n(&hca->up, 1, __ATOMIC_RELEASE);
@@ -300,6 +302,7 @@ int hca_card_main(const char *world_dir, const struct hca_config *cfg, int ready
 	if (hca->is_inline)
 		hca_lock();
 	tell_everybody();
+	hca_disturb_end();
 	if (hca->is_inline)
 		hca_unlock();
 	__atomic_store_n(&hca->up, 0, __ATOMIC_RELEASE);

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 struct hca_config;
+struct hca_faults;
 
 #define HCA_MAX_HOSTS 64
 #define HCA_NAME_LEN 32
@@ -69,6 +70,13 @@ static inline int hca_host_gid(unsigned int i, int is_eth, unsigned int index, u
  * applications may attach, serves until SIGTERM or SIGINT. 0 or negative errno.
  */
 int hca_card_main(const char *world_dir, const struct hca_config *cfg, int ready_fd);
+
+/*
+ * The rules of faults of a running world: new ones, in force on return, and those in force
+ * with their counters. 0 or negative errno.
+ */
+int hca_card_set_faults(const char *world_dir, const struct hca_faults *f);
+int hca_card_get_faults(const char *world_dir, struct hca_faults *out);
 
 /* Read-only view of a running world's counters. All times and rates: model units. */
 struct hca_stat;

@@ -104,13 +104,19 @@ int hca_cq_destroy(struct hca_owner o, struct hca_ctl *c)
 	return 0;
 }
 
-static void fire(struct hca_cq *cq)
+void hca_cq_tell(const struct hca_cq *cq)
 {
 	struct ib_uverbs_comp_event_desc e = { .cq_handle = cq->user };
 
+	hca_chan_post(cq->chan, &e, sizeof(e));
+}
+
+static void fire(struct hca_cq *cq)
+{
 	cq->arm = HCA_ARM_NONE;
 	cq->told_pi = cq->pi;
-	hca_chan_post(cq->chan, &e, sizeof(e));
+	if (!hca_disturb_event(cq))
+		hca_cq_tell(cq);
 }
 
 /*
@@ -148,7 +154,7 @@ int hca_cq_put(struct hca_cq *cq, const struct hca_cqe *c)
 	uint8_t entry[64];
 	int rc;
 
-	if (cq->overrun || !has_room(cq)) {
+	if (cq->overrun || hca_disturb_completion(cq, c->qpn) || !has_room(cq)) {
 		if (!cq->overrun)
 			hca_async_event(cq->owner, cq->user, IBV_EVENT_CQ_ERR);
 		cq->overrun = 1;

@@ -112,5 +112,7 @@ void hca_ctl_serve(uint32_t proc, struct hca_ctl *c)
 	if (c->op >= sizeof(serve) / sizeof(*serve) || !serve[c->op])
 		c->rc = -EOPNOTSUPP;
 	else
+		c->rc = hca_disturb_command(proc, c->op);
+	if (!c->rc)
 		c->rc = serve[c->op](o, c);
 }

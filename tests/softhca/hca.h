@@ -24,6 +24,7 @@
 
 #include "card.h"
 #include "config.h"
+#include "fault.h"
 #include "nic.h"
 
 #define HCA_MAGIC 0x6163686fu
@@ -182,6 +183,8 @@ struct hca_cq {
 	uint32_t solicited_pi;		/* one past the last solicited or failed entry */
 	uint32_t told_pi;		/* entries before it have had their event */
 	uint32_t chan, refs;
+	uint32_t late_events;		/* that a rule holds back, */
+	uint64_t late_ns;		/* until then */
 };
 
 struct hca_srq {
@@ -201,6 +204,7 @@ struct hca_qp {
 	uint8_t in_nic;		/* the contention model knows the queue */
 	uint8_t last_wqe_told, sqd_notify;
 	uint8_t rnr_tries, retry_tries;
+	uint8_t is_delayed;	/* a rule has held up the oldest request already */
 	struct hca_owner owner;
 	uint32_t gen, host, peer_host;
 	uint64_t user;
@@ -224,6 +228,8 @@ struct hca_qp {
 
 struct hca_host {
 	char name[HCA_NAME_LEN];
+	uint8_t port_down, is_dead;
+	uint64_t thaw_ns;	/* its programs are stopped until then; 0 = not */
 	uint64_t tx_bytes, tx_msgs, rx_bytes, rx_msgs;
 };
 
@@ -246,6 +252,10 @@ struct hca_seg {
 	uint64_t dirty_map[HCA_PROC_WORDS];	/* driver: CQEs written since the last wake */
 
 	pthread_mutex_t lock;		/* inline driver: robust, process shared */
+	struct hca_faults faults;	/* driver: in force */
+	struct hca_faults mail;		/* launcher: to come into force */
+	uint32_t mail_state;		/* launcher, release: posted; card, release: taken (futex) */
+	uint64_t disturb_ns;		/* driver: the card has a fault to see to */
 	struct hca_host host[HCA_MAX_HOSTS];
 	struct hca_pd pd[HCA_MAX_PDS];
 	struct hca_chan chan[HCA_MAX_CHANS];
@@ -303,6 +313,7 @@ int hca_cq_resize(struct hca_owner o, struct hca_ctl *c);
 int hca_cq_destroy(struct hca_owner o, struct hca_ctl *c);
 int hca_cq_put(struct hca_cq *cq, const struct hca_cqe *c);
 void hca_cq_armed(struct hca_cq *cq, uint32_t value);
+void hca_cq_tell(const struct hca_cq *cq);	/* sends the event */
 void hca_wake_pollers(void);
 
 /* srq.c */
@@ -321,6 +332,17 @@ void hca_qp_set_state(struct hca_qp *q, uint8_t state);
 void hca_qp_check_drained(struct hca_qp *q);
 int hca_host_of_ah(const struct ib_uverbs_qp_dest *d);
 int hca_host_of_gid(const uint8_t gid[16]);
+
+/* disturb.c: faults on demand, at the seams of the engine */
+int hca_disturb_command(uint32_t proc, uint32_t op);
+uint8_t hca_disturb_message(struct hca_qp *q, const struct hca_qp *r, uint32_t op,
+			    uint64_t *value);		/* enum hca_fault_act */
+bool hca_disturb_completion(const struct hca_cq *cq, uint32_t qpn);
+bool hca_disturb_event(struct hca_cq *cq);
+void hca_disturb_begin(const char *world_dir, const struct hca_config *cfg);	/* card */
+uint64_t hca_disturb_step(uint64_t now_ns);	/* card: returns when to look again */
+bool hca_disturb_has_news(void);
+void hca_disturb_end(void);
 
 /* engine.c */
 extern bool hca_is_card;

@@ -10,6 +10,7 @@
 
 #include "card.h"
 #include "config.h"
+#include "fault.h"
 #include "report.h"
 #include "sysfs.h"
 #include "world.h"
@@ -17,7 +18,7 @@
 enum { MAX_SETTINGS = 256, EXIT_USAGE = 2, EXIT_NO_COMMAND = 127 };
 
 struct options {
-	const char *world_opt, *host;
+	const char *world_opt, *host, *faults;
 	int is_json;
 	/* key, value in command-line order; values end where the argument does */
 	const char *key[MAX_SETTINGS], *value[MAX_SETTINGS];
@@ -93,12 +94,24 @@ static int apply_settings(const struct options *o, struct hca_config *c, char *e
 	return hca_config_check(c, err, err_size);
 }
 
+static int set_faults(const char *world, const struct hca_faults *f)
+{
+	int rc = hca_card_set_faults(world, f);
+
+	return rc ? complain("%s: faults: %s", world, strerror(-rc)) : 0;
+}
+
 static int run_up(struct options *o)
 {
 	static struct hca_config c;
+	static struct hca_faults faults;
 	char world[HCA_PATH_LEN], err[HCA_ERROR_LEN], banner[128];
 
 	if (apply_settings(o, &c, err, sizeof(err))) {
+		complain("%s", err);
+		return EXIT_USAGE;
+	}
+	if (o->faults && hca_fault_load(&faults, &c, o->faults, err, sizeof(err))) {
 		complain("%s", err);
 		return EXIT_USAGE;
 	}
@@ -106,6 +119,10 @@ static int run_up(struct options *o)
 		return EXIT_FAILURE;
 	if (hca_world_up(&c, world, err, sizeof(err)))
 		return complain("%s", err);
+	if (o->faults && set_faults(world, &faults)) {
+		hca_world_down(world, err, sizeof(err));
+		return EXIT_FAILURE;
+	}
 	hca_config_banner(&c, banner, sizeof(banner));
 	printf("%s: %s, link %s, hosts", world, banner, c.is_eth ? "eth" : "ib");
 	for (uint32_t i = 0; i < c.hosts; i++)
@@ -236,13 +253,50 @@ static int run_stat(struct options *o)
 	return EXIT_SUCCESS;
 }
 
+/* ---- fault ---- */
+
+static int show_faults(const char *world)
+{
+	static struct hca_faults f;
+	int rc = hca_card_get_faults(world, &f);
+
+	if (rc)
+		return complain("%s/fabric: %s", world, strerror(-rc));
+	for (uint32_t i = 0; i < f.rules; i++)
+		printf("line %u: fitted %llu times, acted %llu times\n", f.rule[i].line,
+		       (unsigned long long)f.rule[i].seen, (unsigned long long)f.rule[i].acted);
+	return EXIT_SUCCESS;
+}
+
+static int run_fault(struct options *o)
+{
+	static struct hca_config c;
+	static struct hca_faults f;
+	char world[HCA_PATH_LEN], err[HCA_ERROR_LEN];
+
+	if (find_running(o, &c, world))
+		return EXIT_FAILURE;
+	if (!o->rest[0])
+		return show_faults(world);
+	if (o->rest[1]) {
+		complain("fault: unexpected argument '%s'", o->rest[1]);
+		return EXIT_USAGE;
+	}
+	if (strcmp(o->rest[0], "off") && hca_fault_load(&f, &c, o->rest[0], err, sizeof(err))) {
+		complain("%s", err);
+		return EXIT_USAGE;
+	}
+	return set_faults(world, &f);
+}
+
 /* ---- the command line ---- */
 
 static const struct command command[] = {
-	{ "up", "[options]", "start a world of emulated hosts", "wHlmdnst", run_up },
+	{ "up", "[options]", "start a world of emulated hosts", "wHlmdnstf", run_up },
 	{ "run", "[--host NAME] -- COMMAND ...", "run a program on a host (default: the first)",
 	  "wh", run_run },
 	{ "stat", "[--json]", "counters of hosts and queue pairs", "wj", run_stat },
+	{ "fault", "[FILE | off]", "new rules of faults; without: what the rules did", "w", run_fault },
 	{ "down", "", "end the world and remove its files", "w", run_down },
 };
 
@@ -255,6 +309,7 @@ static const struct option option[] = {
 	{ "slowdown", required_argument, NULL, 'n' },
 	{ "seed", required_argument, NULL, 's' },
 	{ "set", required_argument, NULL, 't' },
+	{ "faults", required_argument, NULL, 'f' },
 	{ "host", required_argument, NULL, 'h' },
 	{ "json", no_argument, NULL, 'j' },
 	{ "help", no_argument, NULL, 'x' },
@@ -274,9 +329,10 @@ static int usage(FILE *f)
 	      "  --slowdown N      real time per model time, 1 to 1000000 [50; off: 1]\n"
 	      "  --driver NAME     card or inline; inline needs model off [card; off: inline]\n"
 	      "  --seed N          of the model's random numbers [1]\n"
-	      "  --set KEY=VALUE   one parameter of the model; may be repeated\n\n"
+	      "  --set KEY=VALUE   one parameter of the model; may be repeated\n"
+	      "  --faults FILE     rules of what goes wrong\n\n"
 	      "The world lies in --world, $SOFTHCA_WORLD, or a directory of the user's own.\n"
-	      "softhca(1) lists the parameters.\n", f);
+	      "softhca(1) lists the parameters and the rules.\n", f);
 	return f == stdout ? EXIT_SUCCESS : EXIT_USAGE;
 }
 
@@ -310,6 +366,9 @@ static int take_option(struct options *o, int letter, const char *name)
 	case 'h':
 		o->host = optarg;
 		return 0;
+	case 'f':
+		o->faults = optarg;
+		return 0;
 	case 'j':
 		o->is_json = 1;
 		return 0;
@@ -338,7 +397,7 @@ static int parse(const struct command *c, struct options *o, int argc, char **ar
 			return EXIT_USAGE;
 	}
 	o->rest = argv + optind;
-	if (c->run != run_run && *o->rest) {
+	if (c->run != run_run && c->run != run_fault && *o->rest) {
 		complain("%s: unexpected argument '%s'", c->name, *o->rest);
 		return EXIT_USAGE;
 	}
@@ -361,6 +420,6 @@ int main(int argc, char **argv)
 		rc = parse(&command[i], &o, argc - 1, argv + 1);
 		return rc ? rc : command[i].run(&o);
 	}
-	complain("'%s' is no command; there are up, run, stat and down", argv[1]);
+	complain("'%s' is no command; there are up, run, stat, fault and down", argv[1]);
 	return EXIT_USAGE;
 }

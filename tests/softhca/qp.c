@@ -182,7 +182,7 @@ static void leave_nic(struct hca_qp *q)
 static void quiesce(struct hca_qp *q)
 {
 	leave_nic(q);
-	q->stalled = 0;
+	q->stalled = q->is_delayed = 0;
 	q->timer_ns = 0;
 	q->nak = HCA_NAK_NONE;
 	q->early_bytes = 0;

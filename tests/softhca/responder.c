@@ -329,6 +329,28 @@ static int local_fault(struct hca_qp *q, const struct hca_wqe *w, struct hca_sgl
 	return 0;
 }
 
+/* 1: nobody interferes. Else as hca_resp_execute(). */
+static int disturb(struct hca_qp *q, struct hca_qp *r, const struct hca_wqe *w,
+		   struct hca_verdict *v)
+{
+	bool is_reliable = q->type == IBV_QPT_RC;
+	uint64_t value = 0;
+
+	switch (hca_disturb_message(q, r, w->op, &value)) {
+	case HCA_FAULT_DROP:
+		return is_reliable ? not_there(q, v) : 0;
+	case HCA_FAULT_RNR:
+		return is_reliable ? not_ready(q, r, v) : 0;
+	case HCA_FAULT_STATUS:
+		return fatal(v, (uint8_t)value);
+	case HCA_FAULT_DELAY:
+		*v = (struct hca_verdict){ .nak = HCA_NAK_RETRY, .wait_ns = value };
+		return -1;
+	default:
+		return 1;
+	}
+}
+
 /* 0: done, or (unreliable) lost. -1: the verdict says what becomes of the request. */
 int hca_resp_execute(struct hca_qp *q, const struct hca_wqe *w, struct hca_verdict *v)
 {
@@ -343,6 +365,9 @@ int hca_resp_execute(struct hca_qp *q, const struct hca_wqe *w, struct hca_verdi
 	r = hca_resp_find(q, w);
 	if (!r)
 		return q->type == IBV_QPT_RC ? not_there(q, v) : 0;
+	rc = disturb(q, r, w, v);
+	if (rc <= 0)
+		return rc;
 	hca_early_check(q, r);
 	if (w->op <= HCA_OP_SEND_INV)
 		rc = send(q, r, w, &local, v);

@@ -137,10 +137,15 @@ static const char *speed_name(uint32_t gbps)
 	return gbps <= 40 ? "QDR" : gbps <= 56 ? "FDR" : gbps <= 100 ? "EDR" : "HDR";
 }
 
+static void put_port_state(struct tree *t, int is_down)
+{
+	put(t, PORT "state", is_down ? "1: DOWN" : "4: ACTIVE");
+	put(t, PORT "phys_state", is_down ? "2: Polling" : "5: LinkUp");
+}
+
 static void put_port(struct tree *t, const struct hca_config *c, uint32_t host)
 {
-	put(t, PORT "state", "4: ACTIVE");
-	put(t, PORT "phys_state", "5: LinkUp");
+	put_port_state(t, 0);
 	put(t, PORT "rate", "%u Gb/sec (4X %s)", c->nic.link_gbps,
 	    speed_name(c->nic.link_gbps));
 	put(t, PORT "link_layer", "%s", c->is_eth ? "Ethernet" : "InfiniBand");
@@ -178,6 +183,15 @@ int hca_sysfs_path(const struct hca_config *c, const char *world, uint32_t host,
 	int n = snprintf(out, out_size, "%s/hosts/%s/sysfs", world, c->host[host]);
 
 	return n < (int)out_size ? 0 : -ENAMETOOLONG;
+}
+
+int hca_sysfs_set_port(const struct hca_config *c, const char *world, uint32_t host, int is_down)
+{
+	struct tree t = { .rc = 0 };
+
+	t.rc = hca_sysfs_path(c, world, host, t.root, sizeof(t.root));
+	put_port_state(&t, is_down);
+	return t.rc;
 }
 
 int hca_sysfs_make(const struct hca_config *c, const char *world, uint32_t host)

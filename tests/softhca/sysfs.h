@@ -19,6 +19,8 @@
 
 /* Makes world/hosts/<name>/sysfs anew.  0 or -errno. */
 int hca_sysfs_make(const struct hca_config *c, const char *world, uint32_t host);
+/* What is read of the port's state from now on.  0 or -errno. */
+int hca_sysfs_set_port(const struct hca_config *c, const char *world, uint32_t host, int is_down);
 /* world/hosts/<name>/sysfs; 0 or -ENAMETOOLONG */
 int hca_sysfs_path(const struct hca_config *c, const char *world, uint32_t host, char *out,
 		   size_t out_size);

@@ -12,6 +12,7 @@
 #define PART_CONNECTX5 4119
 #define PAGE_BYTES 4096ull
 #define WIDTH_4X 2
+#define PHYS_POLLING 2
 #define PHYS_LINK_UP 5
 #define IB_PORT_CAPS 0x2651e84a
 #define ETH_PORT_CAPS 0x04010000
@@ -101,6 +102,10 @@ int uv_query_port(struct uv_file *f, struct uv_io *io)
 	uv_get(&in, sizeof(in), io->in, io->in_bytes);
 	if (in.port_num != 1)
 		return -EINVAL;
+	if (hca->host[hca_me->host].port_down) {
+		out.state = IBV_PORT_DOWN;
+		out.phys_state = PHYS_POLLING;
+	}
 	if (hca->is_eth) {
 		out.link_layer = IBV_LINK_LAYER_ETHERNET;
 		out.port_cap_flags = ETH_PORT_CAPS;

@@ -201,10 +201,11 @@ FAST = {
 
 class World:
     def __init__(self, hosts=("a", "b"), link="ib", model="off", slowdown=None, driver=None,
-                 settings=()):
+                 settings=(), faults=None):
         self.hosts = hosts
         self.arguments = ["--hosts", ",".join(hosts), "--link", link, "--model", model]
-        for option, value in (("--slowdown", slowdown), ("--driver", driver)):
+        for option, value in (("--slowdown", slowdown), ("--driver", driver),
+                              ("--faults", faults)):
             if value is not None:
                 self.arguments += [option, str(value)]
         for setting in settings:
@@ -307,6 +308,19 @@ class World:
         argv = ["integrity", "--socket", self.path("integrity-%d" % self.count), *options]
         server = self.run(hosts[1], [*argv, "--server"], **how)
         return Pair(server, self.run(hosts[0], argv, **how))
+
+    def fault(self, rules):
+        """New rules of faults: the lines of a file, or None for no more faults."""
+        if rules is None:
+            return self.softhca("fault", "off")
+        path = self.path("rules")
+        with open(path, "w", encoding="ascii") as out:
+            out.write("".join(rule + "\n" for rule in rules))
+        return self.softhca("fault", path)
+
+    def acted(self):
+        """How often each rule has acted, in their order."""
+        return [int(line.split()[-2]) for line in self.softhca("fault").splitlines()]
 
     def stat(self):
         return json.loads(self.softhca("stat", "--json"))
