@@ -172,7 +172,7 @@ struct jst_qp {
 
 	pthread_mutex_t post_lock;
 	pthread_mutex_t lock;
-	bool ready; /* was in RTS since the last reset: posting is possible */
+	bool ready; /* in RTS since the last reset, if the vendor minds: posting is possible */
 	bool paused; /* being reset or destroyed: nothing is posted */
 	/* the card flushes: queued work follows at once, unpaced; atomic for posters */
 	_Atomic bool failed;

@@ -12,6 +12,7 @@
 #ifndef JST_PROVIDER_H
 #define JST_PROVIDER_H
 
+#include <stdbool.h>
 #include <infiniband/verbs.h>
 
 struct jst_ctx;
@@ -22,6 +23,8 @@ struct jst_qp;
 struct jst_vendor {
 	int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 	int (*poll_cq)(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+	/* Does post_send fail on a queue pair that has not been in RTS since its reset? */
+	bool refuses_until_rts;
 };
 
 /*

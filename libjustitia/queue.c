@@ -88,6 +88,7 @@ struct jst_qp *jst_qp_create(struct jst_ctx *ctx, struct jst_cq *send_cq, struct
 	qp->qp_ex = qp_ex;
 	qp->cq = send_cq;
 	qp->request = *request;
+	qp->ready = !ctx->vendor.refuses_until_rts;
 	qp->limit = request->max_send_wr;
 	qp->hw_limit = attr->cap.max_send_wr;
 	qp->max_sge = attr->cap.max_send_sge ? attr->cap.max_send_sge : 1;
@@ -325,7 +326,7 @@ static void after_reset(struct jst_qp *qp)
 	pthread_mutex_lock(&qp->cq->lock);
 	pthread_mutex_lock(&qp->lock);
 	jst_queue_clear(qp);
-	qp->ready = false;
+	qp->ready = !qp->ctx->vendor.refuses_until_rts;
 	qp->paused = false;
 	pthread_mutex_unlock(&qp->lock);
 	jst_cq_forget(qp->cq, qp->qp_num);

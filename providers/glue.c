@@ -318,6 +318,7 @@ void jst_glue_open(struct verbs_context *vctx)
 	const struct jst_vendor vendor = {
 		.post_send = context->ops.post_send,
 		.poll_cq = context->ops.poll_cq,
+		.refuses_until_rts = DRV_REFUSES_UNTIL_RTS,
 	};
 	struct jst_ctx *ctx = jst_ctx_open(context, &vendor);
 

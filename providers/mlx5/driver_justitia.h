@@ -19,6 +19,8 @@
 #define DRV_query_qp mlx5_query_qp
 #define DRV_resize_cq mlx5_resize_cq
 
+#define DRV_REFUSES_UNTIL_RTS true
+
 static inline struct jst_ctx **drv_ctx(struct ibv_context *context)
 {
 	return &to_mctx(context)->jst;

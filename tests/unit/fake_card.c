@@ -158,6 +158,7 @@ void fake_card_open(struct fake_card *card, uint32_t max_send_wr, bool sq_sig_al
 	const struct jst_vendor vendor = {
 		.post_send = vendor_post_send,
 		.poll_cq = vendor_poll_cq,
+		.refuses_until_rts = true,
 	};
 	struct ibv_qp_init_attr attr = {
 		.send_cq = &card->cq,
