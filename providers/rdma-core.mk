@@ -15,7 +15,7 @@ RDMA_CORE_SUITE ?= trixie
 RDMA_CORE_SRC ?=
 
 # Drivers that are built.  One with a directory here gets what lies in it.
-RDMA_DRIVERS := mlx5 rxe
+RDMA_DRIVERS := mlx5 mlx4 rxe
 RDMA_TARGETS := ibverbs rdmacm ibumad $(RDMA_DRIVERS:%=providers/%/all) \
 	ibv_asyncwatch ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong \
 	ibv_uc_pingpong ibv_ud_pingpong ibv_xsrq_pingpong \
