@@ -81,7 +81,8 @@ HCA_SRC := $(wildcard tests/softhca/*.c)
 HCA_LIB_SRC := $(filter-out %/main.c,$(HCA_SRC))
 HCA_BIN_SRC := $(filter-out tests/softhca/shim%.c tests/softhca/trap%.c,$(HCA_SRC))
 # Pure parts of the emulated card, which unit tests link.
-HCA_PURE_SRC := $(wildcard tests/softhca/nic*.c tests/softhca/fault*.c tests/softhca/config.c)
+HCA_PURE_SRC := $(wildcard tests/softhca/nic*.c tests/softhca/fault*.c) \
+	$(addprefix tests/softhca/,config.c device.c sysfs.c)
 
 # A file with a main() is a program; the others are helpers that any may link.
 with_main = $(if $1,$(shell grep -l '^int main\>' $1))

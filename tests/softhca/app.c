@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-#include <endian.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -195,16 +194,14 @@ static void run_inline(const struct hca_bell *b)
 	hca_unlock();
 }
 
-/* The producer index is in the doorbell record; the library wrote it just before. */
+/* The doorbell does not carry the producer index. */
 static bool add_producer(struct hca_bell *b)
 {
 	const struct hca_qp *q = &hca->qp[b->num % HCA_MAX_QPS];
-	const uint32_t *db;
 
 	if (b->num >= HCA_MAX_QPS || !q->used || q->owner.proc != my_slot())
 		return false;
-	db = (const uint32_t *)(uintptr_t)(q->geo.db + HCA_FE->db_sq);
-	b->value = be32toh(__atomic_load_n(db, __ATOMIC_ACQUIRE)) & 0xffff;
+	b->value = HCA_FE->sq_producer(q);
 	return true;
 }
 

@@ -71,6 +71,7 @@ static int init_segment(const char *world_dir, const struct hca_config *cfg)
 	hca->is_inline = cfg->is_inline != 0;
 	hca->has_model = cfg->has_model != 0;
 	hca->is_eth = cfg->is_eth != 0;
+	hca->device = (uint32_t)cfg->device;
 	hca->hosts = cfg->hosts;
 	hca->slowdown = cfg->slowdown ? cfg->slowdown : 1;
 	hca->link_gbps = cfg->nic.link_gbps;

@@ -16,9 +16,6 @@ struct hca_faults;
 #define HCA_MAX_HOSTS 64
 #define HCA_NAME_LEN 32
 #define HCA_GID_TBL_LEN 8
-#define HCA_FW_MAJOR 16
-#define HCA_FW_MINOR 35
-#define HCA_FW_SUB 2000
 
 /* LID of host @i on an InfiniBand fabric; 0 is no LID. */
 static inline uint16_t hca_host_lid(unsigned int i)

@@ -92,6 +92,12 @@ static int set_choice(int *out, const char *key, const char *value, const char *
 	return 0;
 }
 
+static int set_device(struct hca_config *c, const char *value, char *err, size_t err_size)
+{
+	return set_choice(&c->device, "device", value, hca_device[HCA_MLX5].driver,
+			  hca_device[HCA_MLX4].driver, err, err_size);
+}
+
 static int set_link(struct hca_config *c, const char *value, char *err, size_t err_size)
 {
 	return set_choice(&c->is_eth, "link", value, "ib", "eth", err, err_size);
@@ -158,8 +164,8 @@ static const struct {
 	const char *key;
 	int (*set)(struct hca_config *c, const char *value, char *err, size_t err_size);
 } setting[] = {
-	{ "hosts", set_hosts }, { "link", set_link }, { "model", set_model },
-	{ "driver", set_driver }, { "slowdown", set_slowdown }, { "seed", set_seed },
+	{ "hosts", set_hosts }, { "device", set_device }, { "link", set_link },
+	{ "model", set_model }, { "driver", set_driver }, { "slowdown", set_slowdown }, { "seed", set_seed },
 };
 
 static int set_param(struct hca_config *c, const char *key, const char *value, char *err,
@@ -276,8 +282,8 @@ static void print(const struct hca_config *c, FILE *f)
 
 	fputs("# written by softhca up\n", f);
 	/* The model comes first: it resets what depends on it. */
-	fprintf(f, "model = %s\nlink = %s\ndriver = %s\nslowdown = %u\nseed = %" PRIu64 "\n",
-		c->nic.name, c->is_eth ? "eth" : "ib", c->is_inline ? "inline" : "card",
+	fprintf(f, "model = %s\ndevice = %s\nlink = %s\ndriver = %s\nslowdown = %u\nseed = %"
+		PRIu64 "\n", c->nic.name, hca_device[c->device].driver, c->is_eth ? "eth" : "ib", c->is_inline ? "inline" : "card",
 		c->slowdown, c->seed);
 	fputs("hosts = ", f);
 	for (uint32_t i = 0; i < c->hosts; i++)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "card.h"
+#include "device.h"
 #include "nic.h"
 
 enum {
@@ -24,6 +25,7 @@ enum {
 struct hca_config {
 	uint32_t hosts;
 	char host[HCA_MAX_HOSTS][HCA_NAME_LEN];
+	int device;		/* enum hca_device_kind, the same on every host */
 	int is_eth;		/* link layer: 1 Ethernet (RoCE), 0 InfiniBand */
 	int is_inline;		/* driver: 1 the application's own thread, 0 the card process */
 	int has_model;		/* 0: no contention at all; nic is filled with ib56 all the same */
@@ -32,11 +34,11 @@ struct hca_config {
 	struct nic_params nic;	/* preset plus overrides; nic.name is "off" without a model */
 };
 
-/* Hosts a and b, InfiniBand, ib56, slowdown 50, seed 1, card driver. */
+/* Hosts a and b, mlx5, InfiniBand, ib56, slowdown 50, seed 1, card driver. */
 void hca_config_default(struct hca_config *c);
 /*
- * One setting: hosts, link (ib, eth), model (ib56, roce40, ib100, off), driver (card, inline),
- * slowdown, seed or a nic_params key.  A model resets the parameters to its preset, and "off"
+ * One setting: hosts, device (mlx5, mlx4), link (ib, eth), model (ib56, roce40, ib100, off),
+ * driver (card, inline), slowdown, seed or a nic_params key.  A model resets the parameters to its preset, and "off"
  * selects the inline driver, so it comes before them.  0 or -errno, the message in err.
  */
 int hca_config_set(struct hca_config *c, const char *key, const char *value,

@@ -2,10 +2,12 @@
 /* Completion queues: writing entries, arming, overrun, and waking those who poll. */
 #include <errno.h>
 #include <endian.h>
+#include <string.h>
 
 #include "wqe.h"
 
 #define INDEX24 0xffffffu
+#define FILL_BYTES 4096u
 
 static struct hca_cq *find(uint32_t handle, struct hca_owner o)
 {
@@ -24,14 +26,37 @@ static uint32_t ceil_pow2(uint32_t n)
 	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
 }
 
+/* Every entry from the producer on is the card's, where the library does not see to that. */
+static int disown(struct hca_cq *cq)
+{
+	uint64_t bytes = (uint64_t)cq->entries * cq->cqe_bytes;
+	uint64_t lap = (uint64_t)(cq->pi & (cq->entries - 1)) * cq->cqe_bytes;
+	uint8_t entries[FILL_BYTES];
+	int rc = 0;
+
+	if (!HCA_FE->cqe_empty)
+		return 0;
+	for (uint64_t at = 0, n; at < bytes && !rc; at += n) {
+		uint64_t end = at < lap ? lap : bytes;
+
+		n = end - at < FILL_BYTES ? end - at : FILL_BYTES;
+		/* what lies before the producer's place belongs to its next lap */
+		memset(entries, HCA_FE->cqe_empty(cq, cq->pi + (at < lap ? cq->entries : 0)), n);
+		rc = hca_dma_write(pid_of(cq), cq->buf + at, entries, n);
+	}
+	return rc;
+}
+
 int hca_cq_create(struct hca_owner o, struct hca_ctl *c)
 {
 	const struct hca_ctl_cq *in = &c->u.cq;
 
-	if (!in->cqe || in->cqe > HCA_MAX_CQE || (in->cqe_bytes != 64 && in->cqe_bytes != 128))
+	if (!in->cqe || in->cqe > HCA_MAX_CQE || (in->cqe_bytes != HCA_FE->cqe_bytes[0] &&
+						  in->cqe_bytes != HCA_FE->cqe_bytes[1]))
 		return -EINVAL;
 	for (uint32_t i = 1; i < HCA_MAX_CQS; i++) {
 		struct hca_cq *cq = &hca->cq[i];
+		int rc;
 
 		if (cq->used)
 			continue;
@@ -40,6 +65,11 @@ int hca_cq_create(struct hca_owner o, struct hca_ctl *c)
 			.cqe_bytes = in->cqe_bytes, .entries = ceil_pow2(in->cqe + 1),
 			.chan = in->chan,
 		};
+		rc = disown(cq);
+		if (rc) {
+			cq->used = 0;
+			return rc;
+		}
 		hca->proc[o.proc].cqs++;
 		c->handle = i;
 		return 0;
@@ -88,7 +118,7 @@ int hca_cq_resize(struct hca_owner o, struct hca_ctl *c)
 	cq->entries = ceil_pow2(in->cqe + 1);
 	cq->buf = in->buf;
 	cq->cqe_bytes = in->cqe_bytes;
-	return 0;
+	return disown(cq);
 }
 
 int hca_cq_destroy(struct hca_owner o, struct hca_ctl *c)

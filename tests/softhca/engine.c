@@ -46,7 +46,7 @@ static void ring_sq(uint32_t proc, const struct hca_bell *b)
 	struct hca_qp *q = &hca->qp[b->num % HCA_MAX_QPS];
 
 	if (b->num >= HCA_MAX_QPS || !q->used || q->owner.proc != proc ||
-	    !is_ahead(q, (uint16_t)b->value))
+	    q->state == IBV_QPS_RESET || !is_ahead(q, (uint16_t)b->value))
 		return;
 	q->sq_pi = (uint16_t)b->value;
 	if (q->state == IBV_QPS_ERR || q->state == IBV_QPS_SQE)

@@ -239,6 +239,7 @@ struct hca_seg {
 	int32_t card_pid;
 	uint32_t up;			/* release by the card: the segment may be used */
 	uint32_t is_inline, has_model, is_eth, hosts, slowdown;
+	uint32_t device;		/* enum hca_device_kind */
 	char model[HCA_NAME_LEN];
 	uint32_t link_gbps;
 	uint64_t seed, t0_ns;		/* CLOCK_MONOTONIC at model time 0 */

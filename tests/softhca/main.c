@@ -124,7 +124,8 @@ static int run_up(struct options *o)
 		return EXIT_FAILURE;
 	}
 	hca_config_banner(&c, banner, sizeof(banner));
-	printf("%s: %s, link %s, hosts", world, banner, c.is_eth ? "eth" : "ib");
+	printf("%s: %s, device %s, link %s, hosts", world, banner, hca_device[c.device].driver,
+	       c.is_eth ? "eth" : "ib");
 	for (uint32_t i = 0; i < c.hosts; i++)
 		printf(" %s", c.host[i]);
 	printf("\n");
@@ -292,7 +293,7 @@ static int run_fault(struct options *o)
 /* ---- the command line ---- */
 
 static const struct command command[] = {
-	{ "up", "[options]", "start a world of emulated hosts", "wHlmdnstf", run_up },
+	{ "up", "[options]", "start a world of emulated hosts", "wHDlmdnstf", run_up },
 	{ "run", "[--host NAME] -- COMMAND ...", "run a program on a host (default: the first)",
 	  "wh", run_run },
 	{ "stat", "[--json]", "counters of hosts and queue pairs", "wj", run_stat },
@@ -303,6 +304,7 @@ static const struct command command[] = {
 static const struct option option[] = {
 	{ "world", required_argument, NULL, 'w' },
 	{ "hosts", required_argument, NULL, 'H' },
+	{ "device", required_argument, NULL, 'D' },
 	{ "link", required_argument, NULL, 'l' },
 	{ "model", required_argument, NULL, 'm' },
 	{ "driver", required_argument, NULL, 'd' },
@@ -324,6 +326,7 @@ static int usage(FILE *f)
 			command[i].help);
 	fputs("\nOptions of up (defaults in brackets):\n"
 	      "  --hosts A,B,...   names of the hosts [a,b]\n"
+	      "  --device NAME     mlx5 or mlx4 [mlx5]\n"
 	      "  --link LAYER      ib or eth [ib]\n"
 	      "  --model NAME      ib56, roce40, ib100 or off [ib56]\n"
 	      "  --slowdown N      real time per model time, 1 to 1000000 [50; off: 1]\n"

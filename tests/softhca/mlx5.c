@@ -9,8 +9,7 @@
 
 #include "wqe.h"
 
-#define DS_BYTES 16u
-#define DS_MASK 0x3fu
+#define DB_SQ 4		/* producer index, in the doorbell record */
 #define UAR_CQ_ARM 0x20u
 #define UAR_SQ_FIRST 0x800u
 #define UAR_SQ_STEP 0x100u
@@ -19,43 +18,6 @@
 #define VENDOR_SYNDROME 0x88
 #define VENDOR_SYNDROME_FLUSH 0xf9
 #define CE_SIGNALLED(fm_ce_se) (((fm_ce_se) & 0xc) == MLX5_WQE_CTRL_CQ_UPDATE)
-
-static uint32_t get32(const void *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, 4);
-	return be32toh(v);
-}
-
-static uint64_t get64(const void *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, 8);
-	return be64toh(v);
-}
-
-static uint32_t sq_entry_bytes(const uint8_t *head)
-{
-	return (get32(head + 4) & DS_MASK) * DS_BYTES;
-}
-
-static uint8_t op_of(uint8_t opcode)
-{
-	switch (opcode) {
-	case MLX5_OPCODE_NOP: return HCA_OP_NOP;
-	case MLX5_OPCODE_SEND: return HCA_OP_SEND;
-	case MLX5_OPCODE_SEND_IMM: return HCA_OP_SEND_IMM;
-	case MLX5_OPCODE_SEND_INVAL: return HCA_OP_SEND_INV;
-	case MLX5_OPCODE_RDMA_WRITE: return HCA_OP_WRITE;
-	case MLX5_OPCODE_RDMA_WRITE_IMM: return HCA_OP_WRITE_IMM;
-	case MLX5_OPCODE_RDMA_READ: return HCA_OP_READ;
-	case MLX5_OPCODE_ATOMIC_CS: return HCA_OP_CMP_SWAP;
-	case MLX5_OPCODE_ATOMIC_FA: return HCA_OP_FETCH_ADD;
-	default: return HCA_OP_BAD;
-	}
-}
 
 static void parse_av(const struct mlx5_wqe_av *a, struct hca_av *out)
 {
@@ -66,32 +28,6 @@ static void parse_av(const struct mlx5_wqe_av *a, struct hca_av *out)
 	memcpy(out->gid, a->rgid, sizeof(out->gid));
 }
 
-/* Data and inline segments up to @end. */
-static void parse_data(const uint8_t *p, const uint8_t *end, struct hca_wqe *w)
-{
-	while (p + DS_BYTES <= end && w->nsge < HCA_SGL_MAX - 2) {
-		uint32_t bytes = get32(p);
-		struct hca_sge *s = &w->sge[w->nsge];
-
-		if (bytes & MLX5_INLINE_SEG) {
-			bytes &= ~MLX5_INLINE_SEG;
-			if (p + 4 + bytes > end) {
-				w->bad = true;
-				return;
-			}
-			*s = (struct hca_sge){ .bytes = bytes, .inl = p + 4 };
-			w->is_inline = true;
-			p += (bytes + 4 + DS_BYTES - 1) & ~(DS_BYTES - 1);
-		} else {
-			*s = (struct hca_sge){ .va = get64(p + 8), .bytes = bytes,
-					       .lkey = get32(p + 4) };
-			p += DS_BYTES;
-		}
-		w->nsge += bytes != 0;
-		w->bytes += bytes;
-	}
-}
-
 static void sq_parse(const struct hca_qp *q, const uint8_t *e, uint32_t bytes,
 		     struct hca_wqe *out)
 {
@@ -100,7 +36,7 @@ static void sq_parse(const struct hca_qp *q, const uint8_t *e, uint32_t bytes,
 
 	memset(out, 0, offsetof(struct hca_wqe, sge));
 	out->opcode = e[3];
-	out->op = op_of(out->opcode);
+	out->op = hca_op_of(out->opcode);
 	out->blocks = (uint8_t)((bytes + MLX5_SEND_WQE_BB - 1) / MLX5_SEND_WQE_BB);
 	out->signalled = CE_SIGNALLED(ctrl->fm_ce_se);
 	out->solicited = ctrl->fm_ce_se & MLX5_WQE_CTRL_SOLICITED;
@@ -108,58 +44,22 @@ static void sq_parse(const struct hca_qp *q, const uint8_t *e, uint32_t bytes,
 	if (out->op == HCA_OP_BAD || out->op == HCA_OP_NOP)
 		return;
 	if (out->op >= HCA_OP_WRITE) {
-		out->raddr = get64(p);
-		out->rkey = get32(p + 8);
+		out->raddr = hca_get64(p);
+		out->rkey = hca_get32(p + 8);
 		p += sizeof(struct mlx5_wqe_raddr_seg);
 	} else if (q->type == IBV_QPT_UD) {
 		parse_av((const void *)p, &out->av);
 		p += sizeof(struct mlx5_wqe_av);
 	}
 	if (out->op >= HCA_OP_CMP_SWAP) {
-		out->swap_add = get64(p);
-		out->compare = get64(p + 8);
+		out->swap_add = hca_get64(p);
+		out->compare = hca_get64(p + 8);
 		p += sizeof(struct mlx5_wqe_atomic_seg);
 	}
 	if (p > end)
 		out->bad = true;
 	else
-		parse_data(p, end, out);
-}
-
-static void rq_parse(const uint8_t *e, uint32_t bytes, uint32_t skip, struct hca_rwqe *out)
-{
-	const struct mlx5_wqe_srq_next_seg *next = (const void *)e;
-
-	out->next = be16toh(next->next_wqe_index);
-	out->nsge = 0;
-	for (uint32_t at = skip; at + DS_BYTES <= bytes && out->nsge < HCA_SGL_MAX - 2;
-	     at += DS_BYTES) {
-		uint32_t len = get32(e + at), lkey = get32(e + at + 4);
-
-		if (lkey == MLX5_INVALID_LKEY)
-			break;
-		if (len)
-			out->sge[out->nsge++] = (struct hca_sge){
-				.va = get64(e + at + 8), .bytes = len, .lkey = lkey };
-	}
-}
-
-static uint8_t syndrome_of(uint8_t status)
-{
-	switch (status) {
-	case IBV_WC_LOC_LEN_ERR: return MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR;
-	case IBV_WC_LOC_QP_OP_ERR: return MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
-	case IBV_WC_LOC_PROT_ERR: return MLX5_CQE_SYNDROME_LOCAL_PROT_ERR;
-	case IBV_WC_WR_FLUSH_ERR: return MLX5_CQE_SYNDROME_WR_FLUSH_ERR;
-	case IBV_WC_LOC_ACCESS_ERR: return MLX5_CQE_SYNDROME_LOCAL_ACCESS_ERR;
-	case IBV_WC_REM_INV_REQ_ERR: return MLX5_CQE_SYNDROME_REMOTE_INVAL_REQ_ERR;
-	case IBV_WC_REM_ACCESS_ERR: return MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR;
-	case IBV_WC_REM_OP_ERR: return MLX5_CQE_SYNDROME_REMOTE_OP_ERR;
-	case IBV_WC_REM_ABORT_ERR: return MLX5_CQE_SYNDROME_REMOTE_ABORTED_ERR;
-	case IBV_WC_RETRY_EXC_ERR: return MLX5_CQE_SYNDROME_TRANSPORT_RETRY_EXC_ERR;
-	case IBV_WC_RNR_RETRY_EXC_ERR: return MLX5_CQE_SYNDROME_RNR_RETRY_EXC_ERR;
-	default: return MLX5_CQE_SYNDROME_BAD_RESP_ERR;
-	}
+		hca_parse_data(p, end, out);
 }
 
 static uint8_t resp_opcode(uint8_t op)
@@ -180,7 +80,7 @@ static uint8_t op_own(const struct hca_cq *cq, uint32_t pi, uint8_t opcode, bool
 static void encode_error(const struct hca_cqe *c, struct mlx5_err_cqe *e)
 {
 	e->srqn = htobe32(c->uidx);
-	e->syndrome = syndrome_of(c->status);
+	e->syndrome = hca_syndrome_of(c->status);
 	e->vendor_err_synd = c->status == IBV_WC_WR_FLUSH_ERR ? VENDOR_SYNDROME_FLUSH :
 								VENDOR_SYNDROME;
 	e->s_wqe_opcode_qpn = htobe32((uint32_t)c->opcode << 24 | c->qpn);
@@ -258,12 +158,22 @@ static bool uar_store(uint32_t offset, uint64_t value, uint32_t bytes, struct hc
 	return true;
 }
 
+/* The library writes it to the doorbell record just before the doorbell. */
+static uint16_t sq_producer(const struct hca_qp *q)
+{
+	const uint32_t *db = (const uint32_t *)(uintptr_t)(q->geo.db + DB_SQ);
+
+	return (uint16_t)be32toh(__atomic_load_n(db, __ATOMIC_ACQUIRE));
+}
+
 const struct hca_fe hca_fe_mlx5 = {
-	.sq_entry_bytes = sq_entry_bytes,
+	.sq_entry_bytes = hca_sq_entry_bytes,
 	.sq_parse = sq_parse,
-	.rq_parse = rq_parse,
+	.rq_parse = hca_rq_parse,
 	.cqe_encode = cqe_encode,
 	.cqe_resize = cqe_resize,
 	.uar_store = uar_store,
-	.db_rq = 0, .db_sq = 4, .db_ci = 0,
+	.sq_producer = sq_producer,
+	.cqe_bytes = { 64, 128 },
+	.db_rq = 0, .db_ci = 0,
 };

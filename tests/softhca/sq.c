@@ -9,17 +9,14 @@
 
 #include "wqe.h"
 
-#define BLOCK_SHIFT_MAX 6
-#define WINDOW_BLOCKS 64u
-#define BLOCK_BYTES 64u
+#define WINDOW_BYTES 4096u
 #define SLOTS 256u
 #define WINDOWS 2	/* one follows fetching, the other delivery */
-#define MAX_ENTRY_BLOCKS 16u
 
 struct window {
 	uint32_t qpn, gen;
 	uint16_t first, blocks;
-	uint8_t data[WINDOW_BLOCKS * BLOCK_BYTES];
+	uint8_t data[WINDOW_BYTES];
 };
 
 static struct window cache[WINDOWS][SLOTS];
@@ -51,7 +48,8 @@ static bool holds(const struct window *w, const struct hca_qp *q, uint16_t idx, 
 static int fill(struct window *w, const struct hca_qp *q, uint16_t idx)
 {
 	uint32_t ready = (uint16_t)(q->sq_pi - idx);
-	uint32_t blocks = ready < WINDOW_BLOCKS ? ready : WINDOW_BLOCKS;
+	uint32_t most = WINDOW_BYTES >> q->geo.sq_shift;
+	uint32_t blocks = ready < most ? ready : most;
 	int rc;
 
 	if (blocks > q->geo.sq_entries)
@@ -64,9 +62,9 @@ static int fill(struct window *w, const struct hca_qp *q, uint16_t idx)
 	return rc;
 }
 
-static uint32_t blocks_of(uint32_t bytes)
+static uint32_t blocks_of(const struct hca_qp *q, uint32_t bytes)
 {
-	return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
+	return (bytes + (1u << q->geo.sq_shift) - 1) >> q->geo.sq_shift;
 }
 
 /* The window of a queue, with the whole entry at @idx in it. */
@@ -84,13 +82,13 @@ static int find_entry(struct hca_qp *q, uint16_t idx, int window, const uint8_t 
 		rc = fill(w, q, idx);
 	if (rc)
 		return rc;
-	*entry = w->data + (size_t)(uint16_t)(idx - w->first) * BLOCK_BYTES;
+	*entry = w->data + ((size_t)(uint16_t)(idx - w->first) << q->geo.sq_shift);
 	*bytes = HCA_FE->sq_entry_bytes(*entry);
-	if (*bytes && !holds(w, q, idx, blocks_of(*bytes))) {
+	if (*bytes && !holds(w, q, idx, blocks_of(q, *bytes))) {
 		rc = fill(w, q, idx);
 		*entry = w->data;
 	}
-	if (!rc && (!*bytes || !holds(w, q, idx, blocks_of(*bytes))))
+	if (!rc && (!*bytes || !holds(w, q, idx, blocks_of(q, *bytes))))
 		*bytes = 0;
 	return rc;
 }

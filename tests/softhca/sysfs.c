@@ -13,6 +13,7 @@
 /* A directory of the tree, and the first error met in it: later writes do nothing. */
 struct tree {
 	char root[HCA_PATH_LEN];
+	const struct hca_device *device;
 	int rc;
 };
 
@@ -44,6 +45,17 @@ static int write_text(const char *path, const char *text)
 	return n == (ssize_t)length ? 0 : -EIO;
 }
 
+/* @format under the root, where %s in it is the device's name. */
+static void path_of(struct tree *t, const char *format, char *out, size_t out_size)
+{
+	int n = snprintf(out, out_size, "%s/", t->root);
+
+	if (n < (int)out_size)
+		n += snprintf(out + n, out_size - (size_t)n, format, t->device->name,
+			      t->device->name);
+	t->rc = n < (int)out_size ? make_parents(out, strlen(t->root)) : -ENAMETOOLONG;
+}
+
 /* One attribute: name under the root, its text and a newline. */
 __attribute__((format(printf, 3, 4)))
 static void put(struct tree *t, const char *name, const char *format, ...)
@@ -58,12 +70,7 @@ static void put(struct tree *t, const char *name, const char *format, ...)
 	n = vsnprintf(text, sizeof(text) - 1, format, args);
 	va_end(args);
 	strcpy(text + n, "\n");
-	n = snprintf(path, sizeof(path), "%s/%s", t->root, name);
-	if (n >= (int)sizeof(path)) {
-		t->rc = -ENAMETOOLONG;
-		return;
-	}
-	t->rc = make_parents(path, strlen(t->root));
+	path_of(t, name, path, sizeof(path));
 	if (!t->rc)
 		t->rc = write_text(path, text);
 }
@@ -74,16 +81,12 @@ static void put_link(struct tree *t, const char *name, const char *target)
 
 	if (t->rc)
 		return;
-	if (snprintf(path, sizeof(path), "%s/%s", t->root, name) >= (int)sizeof(path)) {
-		t->rc = -ENAMETOOLONG;
-		return;
-	}
-	t->rc = make_parents(path, strlen(t->root));
+	path_of(t, name, path, sizeof(path));
 	if (!t->rc && symlink(target, path) && errno != EEXIST)
 		t->rc = -errno;
 }
 
-#define IB "class/infiniband/" HCA_DEVICE_NAME "/"
+#define IB "class/infiniband/%s/"
 #define PORT IB "ports/1/"
 #define UVERBS "class/infiniband_verbs/" HCA_UVERBS_NAME "/"
 
@@ -96,18 +99,21 @@ static void put_guid(struct tree *t, const char *name, uint64_t guid)
 
 static void put_uverbs(struct tree *t)
 {
+	char target[64];
+
 	put(t, "class/infiniband_verbs/abi_version", "6");
-	put(t, UVERBS "ibdev", HCA_DEVICE_NAME);
+	put(t, UVERBS "ibdev", "%s", t->device->name);
 	put(t, UVERBS "dev", HCA_UVERBS_DEV);
-	put(t, UVERBS "abi_version", "1");
-	put_link(t, UVERBS "device", "../../infiniband/" HCA_DEVICE_NAME "/device");
+	put(t, UVERBS "abi_version", "%u", t->device->uverbs_abi);
+	snprintf(target, sizeof(target), "../../infiniband/%s/device", t->device->name);
+	put_link(t, UVERBS "device", target);
 }
 
 static void put_pci(struct tree *t)
 {
-	put(t, IB "device/modalias", HCA_MODALIAS);
+	put(t, IB "device/modalias", "%s", t->device->modalias);
 	put(t, IB "device/vendor", "0x15b3");
-	put(t, IB "device/device", "0x1017");
+	put(t, IB "device/device", "%s", t->device->pci_device);
 	put(t, IB "device/subsystem_vendor", "0x15b3");
 	put(t, IB "device/subsystem_device", "0x0007");
 	put(t, IB "device/class", "0x020700");
@@ -115,7 +121,7 @@ static void put_pci(struct tree *t)
 	put(t, IB "device/local_cpulist", "0-%ld", sysconf(_SC_NPROCESSORS_CONF) - 1);
 	put(t, IB "device/max_link_speed", "8.0 GT/s PCIe");
 	put(t, IB "device/max_link_width", "16");
-	put_link(t, IB "device/infiniband/" HCA_DEVICE_NAME, "../..");
+	put_link(t, IB "device/infiniband/%s", "../..");
 	put_link(t, IB "device/infiniband_verbs/" HCA_UVERBS_NAME,
 		 "../../../../infiniband_verbs/" HCA_UVERBS_NAME);
 }
@@ -125,11 +131,12 @@ static void put_device(struct tree *t, const struct hca_config *c, uint32_t host
 	put(t, IB "node_type", "1: CA");
 	put_guid(t, IB "node_guid", hca_host_guid(host));
 	put_guid(t, IB "sys_image_guid", hca_host_guid(host));
-	put(t, IB "node_desc", "%s " HCA_DEVICE_NAME, c->host[host]);
-	put(t, IB "fw_ver", "%d.%d.%04d", HCA_FW_MAJOR, HCA_FW_MINOR, HCA_FW_SUB);
+	put(t, IB "node_desc", "%s %s", c->host[host], t->device->name);
+	put(t, IB "fw_ver", "%u.%u.%04u", t->device->fw_major, t->device->fw_minor,
+	    t->device->fw_sub);
 	put(t, IB "hw_rev", "0");
-	put(t, IB "hca_type", "MT4119");
-	put(t, IB "board_id", HCA_BOARD_ID);
+	put(t, IB "hca_type", "%s", t->device->hca_type);
+	put(t, IB "board_id", "%s", t->device->board_id);
 }
 
 static const char *speed_name(uint32_t gbps)
@@ -166,14 +173,14 @@ static void put_gid(struct tree *t, const struct hca_config *c, uint32_t host, u
 	for (int b = 0; b < 16; b += 2)
 		n += snprintf(text + n, sizeof(text) - n, "%s%02x%02x", b ? ":" : "", gid[b],
 			      gid[b + 1]);
-	snprintf(name, sizeof(name), PORT "gids/%u", index);
+	snprintf(name, sizeof(name), PORT "gids/%u", "%s", index);
 	put(t, name, "%s", text);
-	snprintf(name, sizeof(name), PORT "gid_attrs/types/%u", index);
+	snprintf(name, sizeof(name), PORT "gid_attrs/types/%u", "%s", index);
 	put(t, name, c->is_eth && index & 1 ? "RoCE v2" : "IB/RoCE v1");
 	if (!c->is_eth || !is_used)
 		return;
 	/* Must be a network device of this machine: libibverbs asks for its index. */
-	snprintf(name, sizeof(name), PORT "gid_attrs/ndevs/%u", index);
+	snprintf(name, sizeof(name), PORT "gid_attrs/ndevs/%u", "%s", index);
 	put(t, name, "lo");
 }
 
@@ -196,7 +203,7 @@ int hca_sysfs_set_port(const struct hca_config *c, const char *world, uint32_t h
 
 int hca_sysfs_make(const struct hca_config *c, const char *world, uint32_t host)
 {
-	struct tree t = { .rc = 0 };
+	struct tree t = { .device = &hca_device[c->device] };
 
 	t.rc = hca_sysfs_path(c, world, host, t.root, sizeof(t.root));
 	if (!t.rc)

@@ -7,15 +7,12 @@
 
 #include "config.h"
 
-#define HCA_DEVICE_NAME "mlx5_0"
 #define HCA_UVERBS_NAME "uverbs0"
 /*
  * The device number of the uverbs node is that of /dev/null: libibverbs insists on a character
  * device with the number that sysfs says, and the shim opens /dev/null in its place.
  */
 #define HCA_UVERBS_DEV "1:3"
-#define HCA_MODALIAS "pci:v000015B3d00001017sv000015B3sd00000007bc02sc07i00"
-#define HCA_BOARD_ID "HCA_0000000001"
 
 /* Makes world/hosts/<name>/sysfs anew.  0 or -errno. */
 int hca_sysfs_make(const struct hca_config *c, const char *world, uint32_t host);

@@ -110,6 +110,11 @@ void uv_note_event_file(int fd, uint8_t kind, uint32_t ctx, uint32_t chan)
 				      .chan = chan, .async_fd = -1 };
 }
 
+const struct uv_driver *uv_driver(void)
+{
+	return hca->device == HCA_MLX4 ? &uv_mlx4 : &uv_mlx5;
+}
+
 static const struct command *lookup(uint32_t code, bool ex)
 {
 	const struct command *c = code < COMMANDS ? &commands[code] : NULL;

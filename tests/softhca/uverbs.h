@@ -69,18 +69,29 @@ int uv_obj_add(enum uv_obj_type type, uint32_t handle, uint64_t user, uint32_t c
 struct uv_reported uv_obj_del(enum uv_obj_type type, uint32_t handle);
 void uv_obj_forget_ctx(uint32_t ctx);
 
-/* uverbs_mlx5.c: the driver part of the commands */
-void uv_mlx5_context(const struct uv_io *io);
-void uv_mlx5_device(const struct uv_io *io);
-void uv_mlx5_pd(const struct uv_io *io, uint32_t pdn);
-void uv_mlx5_ah(const struct uv_io *io, const uint8_t mac[6]);
-void uv_mlx5_cq(const struct uv_io *io, struct hca_ctl_cq *c);
-void uv_mlx5_cq_done(const struct uv_io *io, uint32_t cqn);
-void uv_mlx5_resize(const struct uv_io *io, struct hca_ctl_cq *c);
-int uv_mlx5_qp(const struct uv_io *io, struct hca_qp_geometry *g);
-void uv_mlx5_qp_done(const struct uv_io *io);
-void uv_mlx5_modify_done(const struct uv_io *io);
-void uv_mlx5_srq(const struct uv_io *io, struct hca_ctl_srq *c);
-void uv_mlx5_srq_done(const struct uv_io *io, uint32_t srqn);
+/*
+ * The driver's part of the commands: what a function takes from the request it adds to what
+ * the card is asked, and *_done fills the answer in. NULL: the driver has no such part.
+ */
+struct uv_driver {
+	bool has_timestamps;
+	void (*context)(const struct uv_io *io);
+	void (*device)(const struct uv_io *io);
+	void (*pd)(const struct uv_io *io, uint32_t pdn);
+	void (*ah)(const struct uv_io *io, const uint8_t mac[6]);
+	void (*cq)(const struct uv_io *io, struct hca_ctl_cq *c);
+	void (*cq_done)(const struct uv_io *io, uint32_t cqn);
+	void (*resize)(const struct uv_io *io, struct hca_ctl_cq *c);
+	int (*qp)(const struct uv_io *io, const struct hca_ctl_qp *c, struct hca_qp_geometry *g);
+	void (*qp_done)(const struct uv_io *io);
+	void (*modify_done)(const struct uv_io *io);
+	void (*srq)(const struct uv_io *io, struct hca_ctl_srq *c);
+	void (*srq_done)(const struct uv_io *io, uint32_t srqn);
+};
+
+extern const struct uv_driver uv_mlx5, uv_mlx4;		/* uverbs_mlx5.c, uverbs_mlx4.c */
+const struct uv_driver *uv_driver(void);
+
+uint32_t uv_srq_stride_shift(uint32_t max_sge);		/* the same for all drivers */
 
 #endif

@@ -9,7 +9,6 @@
 #include "uverbs.h"
 
 #define VENDOR_MELLANOX 0x2c9
-#define PART_CONNECTX5 4119
 #define PAGE_BYTES 4096ull
 #define WIDTH_4X 2
 #define PHYS_POLLING 2
@@ -32,19 +31,21 @@ int uv_get_context(struct uv_file *f, struct uv_io *io)
 	f->async_fd = fd;
 	out.async_fd = (uint32_t)fd;
 	uv_put(io->out, io->out_bytes, &out, sizeof(out));
-	uv_mlx5_context(io);
+	uv_driver()->context(io);
 	return 0;
 }
 
 static void device(struct ib_uverbs_query_device_resp *r)
 {
+	const struct hca_device *d = &hca_device[hca->device];
+
 	*r = (struct ib_uverbs_query_device_resp){
-		.fw_ver = (uint64_t)HCA_FW_MAJOR << 32 | HCA_FW_MINOR << 16 | HCA_FW_SUB,
+		.fw_ver = (uint64_t)d->fw_major << 32 | d->fw_minor << 16 | d->fw_sub,
 		.node_guid = htobe64(hca_host_guid(hca_me->host)),
 		.sys_image_guid = htobe64(hca_host_guid(hca_me->host)),
 		.max_mr_size = UINT64_MAX, .page_size_cap = ~(PAGE_BYTES - 1),
-		.vendor_id = VENDOR_MELLANOX, .vendor_part_id = PART_CONNECTX5,
-		.max_qp = HCA_MAX_QPS - HCA_FIRST_QPN, .max_qp_wr = HCA_MAX_WR,
+		.vendor_id = VENDOR_MELLANOX, .vendor_part_id = d->part_id,
+		.max_qp = HCA_MAX_QPS - HCA_FIRST_QPN, .max_qp_wr = d->max_qp_wr,
 		.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
 				    IBV_DEVICE_CHANGE_PHY_PORT |
 				    IBV_DEVICE_PORT_ACTIVE_EVENT |
@@ -62,18 +63,21 @@ static void device(struct ib_uverbs_query_device_resp *r)
 int uv_query_device(struct uv_file *f, struct uv_io *io)
 {
 	struct ib_uverbs_ex_query_device_resp out = {
-		.response_length = sizeof(out), .timestamp_mask = UINT64_MAX,
-		.hca_core_clock = 1000000,	/* kHz: completion times are nanoseconds */
+		.response_length = sizeof(out),
 	};
 
 	(void)f;
 	device(&out.base);
+	if (uv_driver()->has_timestamps) {
+		out.timestamp_mask = UINT64_MAX;
+		out.hca_core_clock = 1000000;	/* kHz: completion times are nanoseconds */
+	}
 	if (!io->ex) {
 		uv_put(io->out, io->out_bytes, &out.base, sizeof(out.base));
 		return 0;
 	}
 	uv_put(io->out, io->out_bytes, &out, sizeof(out));
-	uv_mlx5_device(io);
+	uv_driver()->device(io);
 	return 0;
 }
 
@@ -136,7 +140,7 @@ int uv_alloc_pd(struct uv_file *f, struct uv_io *io)
 	if (rc)
 		return rc;
 	uv_put(io->out, io->out_bytes, &out, sizeof(out));
-	uv_mlx5_pd(io, out.pd_handle);
+	uv_driver()->pd(io, out.pd_handle);
 	return 0;
 }
 
@@ -165,7 +169,8 @@ int uv_create_ah(struct uv_file *f, struct uv_io *io)
 		return -EHOSTUNREACH;
 	hca_host_mac((uint32_t)host, mac);
 	uv_put(io->out, io->out_bytes, &out, sizeof(out));
-	uv_mlx5_ah(io, mac);
+	if (uv_driver()->ah)
+		uv_driver()->ah(io, mac);
 	return 0;
 }
 

@@ -8,12 +8,11 @@
 
 #define BF_REG_BYTES 512
 #define SQ_SHIFT 6
-#define SRQ_MIN_ENTRY 32u
 #define SEGMENT 16u
 #define FLAG_SIGNATURE 1u	/* MLX5_QP_FLAG_SIGNATURE: a signature segment comes first */
 #define CQE_VERSION 1		/* completions name queues by user index */
 
-void uv_mlx5_context(const struct uv_io *io)
+static void context(const struct uv_io *io)
 {
 	struct mlx5_ib_alloc_ucontext_req_v2 in;
 	struct mlx5_ib_alloc_ucontext_resp out = {
@@ -32,21 +31,21 @@ void uv_mlx5_context(const struct uv_io *io)
 	uv_put(io->uout, io->uout_bytes, &out, sizeof(out));
 }
 
-void uv_mlx5_device(const struct uv_io *io)
+static void device(const struct uv_io *io)
 {
 	struct mlx5_ib_query_device_resp out = { .response_length = sizeof(out) };
 
 	uv_put(io->uout, io->uout_bytes, &out, sizeof(out));
 }
 
-void uv_mlx5_pd(const struct uv_io *io, uint32_t pdn)
+static void pd(const struct uv_io *io, uint32_t pdn)
 {
 	struct mlx5_ib_alloc_pd_resp out = { .pdn = pdn };
 
 	uv_put(io->uout, io->uout_bytes, &out, sizeof(out));
 }
 
-void uv_mlx5_ah(const struct uv_io *io, const uint8_t mac[6])
+static void ah(const struct uv_io *io, const uint8_t mac[6])
 {
 	struct mlx5_ib_create_ah_resp out = { .response_length = sizeof(out) };
 
@@ -54,7 +53,7 @@ void uv_mlx5_ah(const struct uv_io *io, const uint8_t mac[6])
 	uv_put(io->uout, io->uout_bytes, &out, sizeof(out));
 }
 
-void uv_mlx5_cq(const struct uv_io *io, struct hca_ctl_cq *c)
+static void cq(const struct uv_io *io, struct hca_ctl_cq *c)
 {
 	struct mlx5_ib_create_cq in;
 
@@ -64,14 +63,14 @@ void uv_mlx5_cq(const struct uv_io *io, struct hca_ctl_cq *c)
 	c->cqe_bytes = in.cqe_size;
 }
 
-void uv_mlx5_cq_done(const struct uv_io *io, uint32_t cqn)
+static void cq_done(const struct uv_io *io, uint32_t cqn)
 {
 	struct mlx5_ib_create_cq_resp out = { .cqn = cqn };
 
 	uv_put(io->uout, io->uout_bytes, &out, sizeof(out));
 }
 
-void uv_mlx5_resize(const struct uv_io *io, struct hca_ctl_cq *c)
+static void resize(const struct uv_io *io, struct hca_ctl_cq *c)
 {
 	struct mlx5_ib_resize_cq in;
 
@@ -86,10 +85,12 @@ static bool is_pow2_or_0(uint32_t n)
 }
 
 /* One buffer: the receive queue, then the send queue. */
-int uv_mlx5_qp(const struct uv_io *io, struct hca_qp_geometry *g)
+static int qp(const struct uv_io *io, const struct hca_ctl_qp *c,
+		      struct hca_qp_geometry *g)
 {
 	struct mlx5_ib_create_qp in;
 
+	(void)c;
 	uv_get(&in, sizeof(in), io->uin, io->uin_bytes);
 	if (!is_pow2_or_0(in.sq_wqe_count) || in.sq_wqe_count > HCA_MAX_WR ||
 	    !is_pow2_or_0(in.rq_wqe_count) || in.rq_wqe_count > HCA_MAX_WR ||
@@ -107,36 +108,49 @@ int uv_mlx5_qp(const struct uv_io *io, struct hca_qp_geometry *g)
 }
 
 /* Register 0 takes plain eight byte doorbells: one fault per doorbell, no BlueFlame copy. */
-void uv_mlx5_qp_done(const struct uv_io *io)
+static void qp_done(const struct uv_io *io)
 {
 	struct mlx5_ib_create_qp_resp out = { .bfreg_index = 0 };
 
 	uv_put(io->uout, io->uout_bytes, &out, sizeof(out));
 }
 
-void uv_mlx5_modify_done(const struct uv_io *io)
+static void modify_done(const struct uv_io *io)
 {
 	struct mlx5_ib_modify_qp_resp out = { .response_length = sizeof(out) };
 
 	uv_put(io->uout, io->uout_bytes, &out, sizeof(out));
 }
 
-void uv_mlx5_srq(const struct uv_io *io, struct hca_ctl_srq *c)
+static void srq(const struct uv_io *io, struct hca_ctl_srq *c)
 {
-	uint32_t bytes = SEGMENT + c->max_sge * SEGMENT, stride = SRQ_MIN_ENTRY;
 	struct mlx5_ib_create_srq in;
 
 	uv_get(&in, sizeof(in), io->uin, io->uin_bytes);
 	c->buf = in.buf_addr;
 	c->db = in.db_addr;
-	while (stride < bytes)
-		stride <<= 1;
-	c->stride_shift = (uint32_t)__builtin_ctz(stride);
+	c->stride_shift = uv_srq_stride_shift(c->max_sge);
 }
 
-void uv_mlx5_srq_done(const struct uv_io *io, uint32_t srqn)
+static void srq_done(const struct uv_io *io, uint32_t srqn)
 {
 	struct mlx5_ib_create_srq_resp out = { .srqn = srqn };
 
 	uv_put(io->uout, io->uout_bytes, &out, sizeof(out));
 }
+
+const struct uv_driver uv_mlx5 = {
+	.has_timestamps = true,
+	.context = context,
+	.device = device,
+	.pd = pd,
+	.ah = ah,
+	.cq = cq,
+	.cq_done = cq_done,
+	.resize = resize,
+	.qp = qp,
+	.qp_done = qp_done,
+	.modify_done = modify_done,
+	.srq = srq,
+	.srq_done = srq_done,
+};

@@ -5,6 +5,9 @@
 
 #include "uverbs.h"
 
+#define SEGMENT 16u
+#define SRQ_MIN_SHIFT 5
+
 static int comp_channel(struct uv_file *f, int32_t fd, uint32_t *chan)
 {
 	const struct uv_file *c;
@@ -45,9 +48,11 @@ int uv_create_cq(struct uv_file *f, struct uv_io *io)
 	take_create_cq(io, &in);
 	if (in.comp_vector >= HCA_COMP_VECTORS)
 		return -EINVAL;
+	if (in.flags && !uv_driver()->has_timestamps)
+		return -EOPNOTSUPP;
 	c.u.cq.user = in.user_handle;
 	c.u.cq.cqe = in.cqe;
-	uv_mlx5_cq(io, &c.u.cq);
+	uv_driver()->cq(io, &c.u.cq);
 	rc = comp_channel(f, in.comp_channel, &c.u.cq.chan);
 	if (!rc)
 		rc = hca_app_ctl(&c);
@@ -59,7 +64,7 @@ int uv_create_cq(struct uv_file *f, struct uv_io *io)
 	out.base.cq_handle = c.handle;
 	out.base.cqe = in.cqe;
 	uv_put(io->out, io->out_bytes, &out, io->ex ? sizeof(out) : sizeof(out.base));
-	uv_mlx5_cq_done(io, c.handle);
+	uv_driver()->cq_done(io, c.handle);
 	return 0;
 }
 
@@ -73,7 +78,7 @@ int uv_resize_cq(struct uv_file *f, struct uv_io *io)
 	uv_get(&in, sizeof(in), io->in, io->in_bytes);
 	c.handle = in.cq_handle;
 	c.u.cq.cqe = in.cqe;
-	uv_mlx5_resize(io, &c.u.cq);
+	uv_driver()->resize(io, &c.u.cq);
 	rc = hca_app_ctl(&c);
 	if (rc)
 		return rc;
@@ -128,12 +133,12 @@ static bool caps_ok(const struct ib_uverbs_ex_create_qp *in)
 }
 
 static void answer_create_qp(const struct uv_io *io, const struct ib_uverbs_ex_create_qp *in,
-			     uint32_t qpn)
+			     const struct hca_qp_geometry *geo, uint32_t qpn)
 {
 	const struct ib_uverbs_ex_create_qp_resp out = {
 		.base = {
 			.qp_handle = qpn, .qpn = qpn, .max_send_wr = in->max_send_wr,
-			.max_recv_wr = in->max_recv_wr, .max_send_sge = in->max_send_sge,
+			.max_recv_wr = geo->rq_entries, .max_send_sge = in->max_send_sge,
 			.max_recv_sge = in->max_recv_sge,
 			.max_inline_data = in->max_inline_data,
 		},
@@ -141,7 +146,8 @@ static void answer_create_qp(const struct uv_io *io, const struct ib_uverbs_ex_c
 	};
 
 	uv_put(io->out, io->out_bytes, &out, io->ex ? sizeof(out) : sizeof(out.base));
-	uv_mlx5_qp_done(io);
+	if (uv_driver()->qp_done)
+		uv_driver()->qp_done(io);
 }
 
 int uv_create_qp(struct uv_file *f, struct uv_io *io)
@@ -162,14 +168,14 @@ int uv_create_qp(struct uv_file *f, struct uv_io *io)
 		.cap = { in.max_send_wr, in.max_recv_wr, in.max_send_sge, in.max_recv_sge,
 			 in.max_inline_data },
 	};
-	rc = uv_mlx5_qp(io, &c.u.qp.geo);
+	rc = uv_driver()->qp(io, &c.u.qp, &c.u.qp.geo);
 	if (!rc)
 		rc = hca_app_ctl(&c);
 	if (!rc)
 		rc = uv_obj_add(UV_OBJ_QP, c.handle, in.user_handle, f->ctx, -1, f->async_fd);
 	if (rc)
 		return rc;
-	answer_create_qp(io, &in, c.handle);
+	answer_create_qp(io, &in, &c.u.qp.geo, c.handle);
 	return 0;
 }
 
@@ -180,8 +186,8 @@ int uv_modify_qp(struct uv_file *f, struct uv_io *io)
 
 	uv_get(&c.u.modify, sizeof(c.u.modify), io->in, io->in_bytes);
 	rc = hca_app_ctl(&c);
-	if (!rc && io->ex)
-		uv_mlx5_modify_done(io);
+	if (!rc && io->ex && uv_driver()->modify_done)
+		uv_driver()->modify_done(io);
 	return rc;
 }
 
@@ -237,6 +243,16 @@ int uv_destroy_qp(struct uv_file *f, struct uv_io *io)
 	return 0;
 }
 
+/* A link to the next entry and as many segments, rounded up to a power of two. */
+uint32_t uv_srq_stride_shift(uint32_t max_sge)
+{
+	uint32_t shift = SRQ_MIN_SHIFT;
+
+	while (1u << shift < SEGMENT + max_sge * SEGMENT)
+		shift++;
+	return shift;
+}
+
 int uv_create_srq(struct uv_file *f, struct uv_io *io)
 {
 	struct hca_ctl c = { .op = HCA_CTL_CREATE_SRQ, .ctx = f->ctx };
@@ -249,17 +265,18 @@ int uv_create_srq(struct uv_file *f, struct uv_io *io)
 		.user = in.user_handle, .pd = in.pd_handle, .max_wr = in.max_wr,
 		.max_sge = in.max_sge, .limit = in.srq_limit,
 	};
-	uv_mlx5_srq(io, &c.u.srq);
+	uv_driver()->srq(io, &c.u.srq);
 	rc = hca_app_ctl(&c);
 	if (!rc)
 		rc = uv_obj_add(UV_OBJ_SRQ, c.handle, in.user_handle, f->ctx, -1, f->async_fd);
 	if (rc)
 		return rc;
-	out = (struct ib_uverbs_create_srq_resp){ .srq_handle = c.handle, .max_wr = in.max_wr,
+	out = (struct ib_uverbs_create_srq_resp){ .srq_handle = c.handle,
+						  .max_wr = c.u.srq.max_wr,
 						  .max_sge = in.max_sge, .srqn = c.handle };
 	/* The number follows in the driver part too, which begins where srqn lies. */
 	uv_put(io->out, io->out_bytes, &out, sizeof(out));
-	uv_mlx5_srq_done(io, c.handle);
+	uv_driver()->srq_done(io, c.handle);
 	return 0;
 }
 

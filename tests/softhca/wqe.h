@@ -65,11 +65,26 @@ struct hca_fe {
 			       uint32_t *offset);
 	/* Application side: a store to a doorbell page. false = nothing to tell the card. */
 	bool (*uar_store)(uint32_t offset, uint64_t value, uint32_t bytes, struct hca_bell *out);
-	uint32_t db_rq, db_sq, db_ci;	/* offsets inside the doorbell records */
+	/* Application side, after such a store for a send queue: where its work ends now. */
+	uint16_t (*sq_producer)(const struct hca_qp *q);
+	/* What every byte of an entry is while the card still owes position pi; NULL = any. */
+	uint8_t (*cqe_empty)(const struct hca_cq *cq, uint32_t pi);
+	uint32_t cqe_bytes[2];		/* sizes of a completion entry */
+	uint32_t db_rq, db_ci;		/* offsets inside the doorbell records */
 };
 
-extern const struct hca_fe hca_fe_mlx5;
-#define HCA_FE (&hca_fe_mlx5)	/* the only front end yet; will become per context */
+extern const struct hca_fe hca_fe_mlx5, hca_fe_mlx4;
+extern const struct hca_fe *const hca_fe[HCA_DEVICES];
+#define HCA_FE (hca_fe[hca->device])	/* all cards of a world are of one kind */
+
+/* fe.c: what front ends have in common */
+uint32_t hca_get32(const void *p);
+uint64_t hca_get64(const void *p);
+uint32_t hca_sq_entry_bytes(const uint8_t *head);
+uint8_t hca_op_of(uint8_t opcode);
+void hca_parse_data(const uint8_t *p, const uint8_t *end, struct hca_wqe *w);
+void hca_rq_parse(const uint8_t *e, uint32_t bytes, uint32_t skip, struct hca_rwqe *out);
+uint8_t hca_syndrome_of(uint8_t status);
 
 /* sq.c: entries of a queue, from wherever they lie */
 int hca_sq_read(struct hca_qp *q, uint16_t idx, int window, struct hca_wqe *out);
