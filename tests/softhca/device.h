@@ -16,6 +16,7 @@ struct hca_device {
 	uint32_t part_id;		/* by which perftest knows what it may expect */
 	uint32_t fw_major, fw_minor, fw_sub;
 	uint32_t max_qp_wr;
+	uint32_t eth_port_caps;		/* port_cap_flags, as verbs know them */
 };
 
 extern const struct hca_device hca_device[HCA_DEVICES];

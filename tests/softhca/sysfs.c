@@ -160,7 +160,7 @@ static void put_port(struct tree *t, const struct hca_config *c, uint32_t host)
 	put(t, PORT "lid_mask_count", "0");
 	put(t, PORT "sm_lid", "0x%x", c->is_eth ? 0 : hca_host_lid(0));
 	put(t, PORT "sm_sl", "0");
-	put(t, PORT "cap_mask", "0x%08x", c->is_eth ? 0x04010000u : 0x2651e84au);
+	put(t, PORT "cap_mask", "0x%08x", c->is_eth ? t->device->eth_port_caps : 0x2651e84au);
 	put(t, PORT "pkeys/0", "0xffff");
 }
 

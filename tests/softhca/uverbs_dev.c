@@ -14,7 +14,6 @@
 #define PHYS_POLLING 2
 #define PHYS_LINK_UP 5
 #define IB_PORT_CAPS 0x2651e84a
-#define ETH_PORT_CAPS 0x04010000
 
 int uv_get_context(struct uv_file *f, struct uv_io *io)
 {
@@ -112,7 +111,7 @@ int uv_query_port(struct uv_file *f, struct uv_io *io)
 	}
 	if (hca->is_eth) {
 		out.link_layer = IBV_LINK_LAYER_ETHERNET;
-		out.port_cap_flags = ETH_PORT_CAPS;
+		out.port_cap_flags = hca_device[hca->device].eth_port_caps;
 	} else {
 		out.link_layer = IBV_LINK_LAYER_INFINIBAND;
 		out.port_cap_flags = IB_PORT_CAPS;

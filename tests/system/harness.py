@@ -200,10 +200,11 @@ FAST = {
 
 
 class World:
-    def __init__(self, hosts=("a", "b"), link="ib", model="off", slowdown=None, driver=None,
-                 settings=(), faults=None):
+    def __init__(self, hosts=("a", "b"), device="mlx5", link="ib", model="off", slowdown=None,
+                 driver=None, settings=(), faults=None):
         self.hosts = hosts
-        self.arguments = ["--hosts", ",".join(hosts), "--link", link, "--model", model]
+        self.arguments = ["--hosts", ",".join(hosts), "--device", device, "--link", link,
+                          "--model", model]
         for option, value in (("--slowdown", slowdown), ("--driver", driver),
                               ("--faults", faults)):
             if value is not None:

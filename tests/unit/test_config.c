@@ -40,6 +40,7 @@ START_TEST(errors_quote_the_value_and_the_range)
 	expect_refused("slowdown", "5.5", "'5.5' is not a whole number");
 	expect_refused("slowdown", "+5", "'+5' is not a whole number");
 	expect_refused("model", "ib57", "'ib57': accepted are ib56, roce40, ib100, off");
+	expect_refused("device", "mlx3", "'mlx3': accepted are mlx5 and mlx4");
 	expect_refused("link", "iwarp", "'iwarp': accepted are ib and eth");
 	expect_refused("driver", "", "'': accepted are card and inline");
 	expect_refused("units", "9", "9 is out of range, 1 to 4");
@@ -136,6 +137,7 @@ START_TEST(a_stored_world_loads_the_same)
 		ck_assert_int_eq(set("model", model[m]), 0);
 		ck_assert_int_eq(set("hosts", "left,right,x-1"), 0);
 		ck_assert_int_eq(set("link", m & 1 ? "eth" : "ib"), 0);
+		ck_assert_int_eq(set("device", m & 2 ? "mlx4" : "mlx5"), 0);
 		ck_assert_int_eq(set("seed", "18446744073709551615"), 0);
 		if (c.has_model)
 			ck_assert_int_eq(set("slowdown", "123"), 0);
