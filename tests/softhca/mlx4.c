@@ -11,6 +11,8 @@
 #include "wqe.h"
 
 #define ARM_COMMAND_SOLICITED 1u
+#define BF_PAGE 4096u
+#define BF_BUFFER (HCA_MLX4_BF_BYTES / 2)
 #define GRH_PRESENT 0x80u
 #define OWNER_BIT 0x80u		/* of an entry's first byte, big endian */
 #define VENDOR_ERROR 0x88
@@ -151,7 +153,11 @@ static uint8_t cqe_empty(const struct hca_cq *cq, uint32_t pi)
 	return owner(cq, pi) ? FILL_DISOWNED : FILL_OWNED;
 }
 
-/* Four bytes with a queue pair's number, or an arm word with a CQ's and the index. */
+/*
+ * Four bytes with a queue pair's number, or an arm word with a CQ's and the index; on the
+ * second page, copies of entries, each of which begins with its number. The entry is in the
+ * queue too.
+ */
 static bool uar_store(uint32_t offset, uint64_t value, uint32_t bytes, struct hca_bell *out)
 {
 	uint32_t hi = be32toh((uint32_t)value), lo = be32toh((uint32_t)(value >> 32));
@@ -159,6 +165,11 @@ static bool uar_store(uint32_t offset, uint64_t value, uint32_t bytes, struct hc
 	if (offset == MLX4_SEND_DOORBELL && bytes >= 4) {
 		out->kind = HCA_BELL_SQ;
 		out->num = hi >> 8;
+		return true;
+	}
+	if (offset >= BF_PAGE && offset % BF_BUFFER == 0 && bytes >= 8) {
+		out->kind = HCA_BELL_SQ;
+		out->num = lo >> 8;
 		return true;
 	}
 	if (offset != MLX4_CQ_DOORBELL || bytes < 8)

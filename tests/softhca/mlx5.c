@@ -10,6 +10,7 @@
 #include "wqe.h"
 
 #define DB_SQ 4		/* producer index, in the doorbell record */
+#define UAR_BYTES 4096u
 #define UAR_CQ_ARM 0x20u
 #define UAR_SQ_FIRST 0x800u
 #define UAR_SQ_STEP 0x100u
@@ -142,6 +143,7 @@ static bool uar_store(uint32_t offset, uint64_t value, uint32_t bytes, struct hc
 {
 	uint32_t hi = be32toh((uint32_t)value), lo = be32toh((uint32_t)(value >> 32));
 
+	offset %= UAR_BYTES;	/* all pages are alike */
 	if (bytes < 8)
 		return false;
 	if (offset == UAR_CQ_ARM) {

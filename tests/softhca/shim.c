@@ -204,7 +204,7 @@ static void *map_doorbells(size_t bytes, off_t offset)
 		return MAP_FAILED;
 	}
 	p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p != MAP_FAILED && hca_trap_add(p, bytes)) {
+	if (p != MAP_FAILED && hca_trap_add(p, bytes, offset >> PAGE_SHIFT & 0xff)) {
 		munmap(p, bytes);
 		errno = ENOMEM;
 		return MAP_FAILED;

@@ -24,6 +24,7 @@
 #define PAGE_BYTES 4096u
 
 static uintptr_t page[MAX_PAGES];	/* 0 = free; read by the handler without a lock */
+static uint32_t page_number[MAX_PAGES];	/* among the pages of its command file */
 static struct sigaction theirs;		/* what the application wants for SIGSEGV */
 static bool installed;
 
@@ -38,15 +39,15 @@ static void resolve(void)
 	real_procmask = dlsym(RTLD_NEXT, "sigprocmask");
 }
 
-static bool is_ours(uintptr_t addr)
+static int find_page(uintptr_t addr)
 {
 	for (int i = 0; i < MAX_PAGES; i++) {
 		uintptr_t p = __atomic_load_n(&page[i], __ATOMIC_RELAXED);
 
 		if (p && addr - p < PAGE_BYTES)
-			return true;
+			return i;
 	}
-	return false;
+	return -1;
 }
 
 /* One decoded store: up to 16 bytes, and the instruction's length. */
@@ -224,18 +225,18 @@ static void on_fault(int sig, siginfo_t *si, void *context)
 {
 	uintptr_t at = (uintptr_t)si->si_addr;
 	ucontext_t *uc = context;
-	int saved = errno;
+	int saved = errno, i = find_page(at);
 	struct store s;
 	uint64_t value;
 
-	if (!is_ours(at)) {
+	if (i < 0) {
 		pass_on(sig, si, context);
 		return;
 	}
 	if (!decode(uc, &s))
 		die(uc);
 	memcpy(&value, s.data, 8);
-	hca_app_uar_store(at % PAGE_BYTES, value, s.bytes);
+	hca_app_uar_store(page_number[i] * PAGE_BYTES + at % PAGE_BYTES, value, s.bytes);
 	uc->uc_mcontext.gregs[REG_RIP] += s.length;
 	errno = saved;
 }
@@ -255,7 +256,7 @@ static void install(void)
 	installed = true;
 }
 
-int hca_trap_add(void *addr, size_t bytes)
+int hca_trap_add(void *addr, size_t bytes, uint32_t number)
 {
 	install();
 	for (size_t at = 0; at < bytes; at += PAGE_BYTES) {
@@ -270,6 +271,7 @@ int hca_trap_add(void *addr, size_t bytes)
 		}
 		if (i == MAX_PAGES)
 			return -ENOMEM;
+		page_number[i] = number + (uint32_t)(at / PAGE_BYTES);
 	}
 	return 0;
 }

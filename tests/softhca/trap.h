@@ -4,8 +4,10 @@
 #define HCA_TRAP_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-int hca_trap_add(void *addr, size_t bytes);	/* 0 or -ENOMEM */
+/* Pages from @number on among those of the command file; 0 or -ENOMEM. */
+int hca_trap_add(void *addr, size_t bytes, uint32_t number);
 void hca_trap_del(void *addr, size_t bytes);
 
 #endif

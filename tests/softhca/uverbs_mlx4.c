@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /* The driver's part of the commands, as the kernel's mlx4_ib and libmlx4 share it. */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <rdma/mlx4-abi.h>
 
 #include "uverbs.h"
+#include "wqe.h"
 
 #define CQE_BYTES 32
 #define SEGMENT_SHIFT 4
@@ -15,13 +18,24 @@ static uint32_t ceil_pow2(uint32_t n)
 	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
 }
 
-/* No BlueFlame: a copy to it would be as many faults as it has words. */
+static bool has_blueflame(void)
+{
+	const char *wish = getenv("SOFTHCA_BLUEFLAME");
+
+	return wish && !strcmp(wish, "1");
+}
+
+/* BlueFlame only on request: a copy to it means as many faults as it has words. */
 static void context(const struct uv_io *io)
 {
-	const struct mlx4_ib_alloc_ucontext_resp out = {
-		.qp_tab_size = 1 << 18, .bf_reg_size = 0, .bf_regs_per_page = 0,
-		.cqe_size = CQE_BYTES,
+	struct mlx4_ib_alloc_ucontext_resp out = {
+		.qp_tab_size = 1 << 18, .cqe_size = CQE_BYTES,
 	};
+
+	if (has_blueflame()) {
+		out.bf_reg_size = HCA_MLX4_BF_BYTES;
+		out.bf_regs_per_page = 8;
+	}
 
 	uv_put(io->uout, io->uout_bytes, &out, sizeof(out));
 }

@@ -63,7 +63,7 @@ struct hca_fe {
 	/* An empty entry that tells the library where a resized queue goes on. */
 	uint32_t (*cqe_resize)(const struct hca_cq *cq, uint32_t pi, uint8_t *out,
 			       uint32_t *offset);
-	/* Application side: a store to a doorbell page. false = nothing to tell the card. */
+	/* Application side: a store to the doorbell pages, counted as one piece. false = nothing to tell the card. */
 	bool (*uar_store)(uint32_t offset, uint64_t value, uint32_t bytes, struct hca_bell *out);
 	/* Application side, after such a store for a send queue: where its work ends now. */
 	uint16_t (*sq_producer)(const struct hca_qp *q);
@@ -76,6 +76,8 @@ struct hca_fe {
 extern const struct hca_fe hca_fe_mlx5, hca_fe_mlx4;
 extern const struct hca_fe *const hca_fe[HCA_DEVICES];
 #define HCA_FE (hca_fe[hca->device])	/* all cards of a world are of one kind */
+
+#define HCA_MLX4_BF_BYTES 512u		/* two buffers that take turns */
 
 /* fe.c: what front ends have in common */
 uint32_t hca_get32(const void *p);
