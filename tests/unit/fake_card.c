@@ -152,13 +152,15 @@ void fake_card_ready(struct fake_card *card)
 	jst_qp_modified(card->jqp, &attr, IBV_QP_STATE);
 }
 
+bool fake_card_refuses = true;
+
 void fake_card_open(struct fake_card *card, uint32_t max_send_wr, bool sq_sig_all)
 {
 	static unsigned int cards;
 	const struct jst_vendor vendor = {
 		.post_send = vendor_post_send,
 		.poll_cq = vendor_poll_cq,
-		.refuses_until_rts = true,
+		.refuses_until_rts = fake_card_refuses,
 	};
 	struct ibv_qp_init_attr attr = {
 		.send_cq = &card->cq,

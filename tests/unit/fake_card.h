@@ -67,6 +67,9 @@ void fake_daemon_die(struct fake_daemon *daemon);
 /* Pushes what is wanted, due at once, at most @limit tokens; returns how many. */
 uint32_t fake_daemon_feed(struct fake_daemon *daemon, uint32_t limit);
 
+/* Does its post_send fail before RTS? For cards opened from now on; true at first. */
+extern bool fake_card_refuses;
+
 /* Each card has a device name of its own: attachments live as long as the process. */
 void fake_card_open(struct fake_card *card, uint32_t max_send_wr, bool sq_sig_all);
 /* The queue pair goes to RTS; open does so too. */

@@ -324,6 +324,23 @@ START_TEST(reset_forgets_everything_and_the_queue_works_again)
 }
 END_TEST
 
+START_TEST(a_vendor_that_takes_work_in_any_state_gets_it)
+{
+	const struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct ibv_wc wc[2];
+
+	fake_card_refuses = false;
+	begin(JST_CLASS_BANDWIDTH, CHUNK, 10, 4, false);
+	jst_qp_pause(card.jqp);
+	jst_qp_modified(card.jqp, &reset, IBV_QP_STATE);
+	ck_assert_int_eq(post_write(2, 0, 5 * CHUNK), 0);
+	ck_assert_int_eq(collect(wc, 2), 1);
+	ck_assert_uint_eq(wc[0].wr_id, 2);
+	finish();
+	fake_card_refuses = true;
+}
+END_TEST
+
 START_TEST(when_the_daemon_dies_traffic_flows)
 {
 	struct justitia_status status;
@@ -552,6 +569,7 @@ T_MAIN("shaper",
        failed_chunk_gives_one_error_then_flushes_in_order,
        posts_after_an_error_are_flushed_too,
        reset_forgets_everything_and_the_queue_works_again,
+       a_vendor_that_takes_work_in_any_state_gets_it,
        when_the_daemon_dies_traffic_flows,
        a_daemon_that_stops_giving_does_not_stop_traffic,
        chunk_size_is_read_for_every_chunk,
