@@ -165,7 +165,8 @@ static const struct {
 	int (*set)(struct hca_config *c, const char *value, char *err, size_t err_size);
 } setting[] = {
 	{ "hosts", set_hosts }, { "device", set_device }, { "link", set_link },
-	{ "model", set_model }, { "driver", set_driver }, { "slowdown", set_slowdown }, { "seed", set_seed },
+	{ "model", set_model }, { "driver", set_driver },
+	{ "slowdown", set_slowdown }, { "seed", set_seed },
 };
 
 static int set_param(struct hca_config *c, const char *key, const char *value, char *err,
@@ -283,8 +284,8 @@ static void print(const struct hca_config *c, FILE *f)
 	fputs("# written by softhca up\n", f);
 	/* The model comes first: it resets what depends on it. */
 	fprintf(f, "model = %s\ndevice = %s\nlink = %s\ndriver = %s\nslowdown = %u\nseed = %"
-		PRIu64 "\n", c->nic.name, hca_device[c->device].driver, c->is_eth ? "eth" : "ib", c->is_inline ? "inline" : "card",
-		c->slowdown, c->seed);
+		PRIu64 "\n", c->nic.name, hca_device[c->device].driver, c->is_eth ? "eth" : "ib",
+		c->is_inline ? "inline" : "card", c->slowdown, c->seed);
 	fputs("hosts = ", f);
 	for (uint32_t i = 0; i < c->hosts; i++)
 		fprintf(f, "%s%s", i ? "," : "", c->host[i]);

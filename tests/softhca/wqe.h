@@ -63,7 +63,10 @@ struct hca_fe {
 	/* An empty entry that tells the library where a resized queue goes on. */
 	uint32_t (*cqe_resize)(const struct hca_cq *cq, uint32_t pi, uint8_t *out,
 			       uint32_t *offset);
-	/* Application side: a store to the doorbell pages, counted as one piece. false = nothing to tell the card. */
+	/*
+	 * Application side: a store to the doorbell pages, as if they lay one behind the other.
+	 * false = nothing to tell the card.
+	 */
 	bool (*uar_store)(uint32_t offset, uint64_t value, uint32_t bytes, struct hca_bell *out);
 	/* Application side, after such a store for a send queue: where its work ends now. */
 	uint16_t (*sq_producer)(const struct hca_qp *q);
