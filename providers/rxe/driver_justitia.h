@@ -30,6 +30,9 @@ extern const struct verbs_context_ops rxe_ctx_ops;
 #define DRV_query_qp rxe_ctx_ops.query_qp
 #define DRV_resize_cq rxe_ctx_ops.resize_cq
 
+/* The kernel does, when it is told of them. */
+#define DRV_REFUSES_UNTIL_RTS true
+
 static inline struct jst_ctx **drv_ctx(struct ibv_context *context)
 {
 	return &to_rctx(context)->jst;
