@@ -194,7 +194,7 @@ int hca_sysfs_path(const struct hca_config *c, const char *world, uint32_t host,
 
 int hca_sysfs_set_port(const struct hca_config *c, const char *world, uint32_t host, int is_down)
 {
-	struct tree t = { .rc = 0 };
+	struct tree t = { .device = &hca_device[c->device] };
 
 	t.rc = hca_sysfs_path(c, world, host, t.root, sizeof(t.root));
 	put_port_state(&t, is_down);
