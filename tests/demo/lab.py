@@ -95,33 +95,6 @@ def is_listening(port):
     return False
 
 
-class Awake:
-    """One endless loop per core at idle priority, so that no core ever halts.
-
-    It takes no time from anybody else. But on a virtual machine a core that halts
-    is woken by the host, often a millisecond late, and the card would seem to have
-    that as its tail: p99 of a sleep was 150-500 us without and 60-80 us with it.
-    """
-
-    # Ends with its parent, also when that is killed.
-    LOOP = "import os\nwhile os.getppid() == %d:\n for _ in range(100000): pass"
-
-    def __init__(self):
-        self.children = []
-        for cpu in os.sched_getaffinity(0):
-            child = subprocess.Popen([sys.executable, "-c", self.LOOP % os.getpid()],
-                                     stdin=subprocess.DEVNULL)
-            self.children.append(child)
-            os.sched_setaffinity(child.pid, {cpu})
-            os.sched_setscheduler(child.pid, os.SCHED_IDLE, os.sched_param(0))
-
-    def stop(self):
-        for child in self.children:
-            child.kill()
-            child.wait()
-        self.children = []
-
-
 class Program:
     """One child process, its output in a file."""
 
@@ -193,7 +166,6 @@ class Lab:
         self.next_port = 18700 + os.getpid() % 1000 * 8
         self.is_up = False
         self.directory = None
-        self.awake = None
 
     # ---- up and down ----
 
@@ -201,7 +173,6 @@ class Lab:
         require(*(TREES[self.tree],))
         self.directory = tempfile.mkdtemp(prefix="justitia-lab-")
         try:
-            self.awake = Awake()
             self._up()
             if self.daemons:
                 for host in self.hosts:
@@ -241,9 +212,6 @@ class Lab:
         for program in reversed(self.programs):
             program.stop()
         self.programs = []
-        if self.awake:
-            self.awake.stop()
-            self.awake = None
         if self.is_up:
             self.is_up = False
             self._down()
