@@ -80,6 +80,12 @@ static int init_segment(const char *world_dir, const struct hca_config *cfg)
 	for (uint32_t i = 0; i < cfg->hosts; i++)
 		memcpy(hca->host[i].name, cfg->host[i], HCA_NAME_LEN);
 	hca->timers_ns = hca->disturb_ns = HCA_NEVER;
+	if (cfg->is_virtual) {
+		vc_init(&hca->vc, cfg->is_held);
+		rc = vc_join(&hca->vc, 1);
+		if (rc)
+			return rc;
+	}
 	hca->t0_ns = hca_now_ns();
 	for (int i = 0; i < HCA_MAX_PROCS; i++)
 		pidfd[i] = -1;
@@ -111,6 +117,7 @@ static void serve_ctl(struct hca_proc *p, uint32_t proc)
 	/* Release: the answer is there before the application sees DONE. */
 	__atomic_store_n(&p->ctl_state, HCA_CTL_DONE, __ATOMIC_RELEASE);
 	hca_futex_wake(&p->ctl_state);
+	vc_wake(p->pid, VC_CTL);
 }
 
 static void serve(uint32_t proc)
@@ -184,7 +191,7 @@ struct due { uint64_t event_ns, tick_ns, reap_ns, fault_ns; };
 
 static void run_due(struct due *d, uint64_t now)
 {
-	if (served && now >= d->reap_ns) {
+	if (served && (vc_is_virtual() ? hca_keeper_found_dead() : now >= d->reap_ns)) {
 		reap();
 		d->reap_ns = now + REAP_NS;
 	}
@@ -199,7 +206,7 @@ static uint64_t next_due(const struct due *d)
 {
 	uint64_t t = d->event_ns < d->fault_ns ? d->event_ns : d->fault_ns;
 
-	if (served && d->reap_ns < t)
+	if (served && d->reap_ns < t && !vc_is_virtual())
 		t = d->reap_ns;
 	if (hca->err_qps && d->tick_ns < t)
 		t = d->tick_ns;
@@ -231,6 +238,10 @@ static void sleep_until(uint64_t due_ns, uint64_t now)
 {
 	uint32_t seen = __atomic_load_n(&hca->bell, __ATOMIC_ACQUIRE);
 
+	if (vc_is_virtual()) {
+		vc_wait(VC_CARD, due_ns);
+		return;
+	}
 	if (due_ns <= now)
 		return;
 	if (due_ns <= now + SPIN_NS) {
@@ -294,7 +305,10 @@ int hca_card_main(const char *world_dir, const struct hca_config *cfg, int ready
 		return rc;
 	hca_disturb_begin(world_dir, cfg);
 	catch_signals();
-	raise_priority();
+	if (!vc_is_virtual())
+		raise_priority();
+	else if ((rc = hca_keeper_begin(&stop)))
+		return rc;
 	__atomic_store_n(&hca->up, 1, __ATOMIC_RELEASE);
 	if (write(ready_fd, "", 1) != 1)
 		return -errno;

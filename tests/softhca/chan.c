@@ -70,6 +70,7 @@ void hca_chan_post(uint32_t chan, const void *event, size_t bytes)
 	/* A FIFO holds thousands of events: full means that nobody has read for ages. */
 	if (fd >= 0 && write(fd, event, bytes) < 0)
 		return;
+	vc_wake(hca->proc[hca->chan[chan].owner.proc].pid, VC_FDS);
 }
 
 void hca_async_event(struct hca_owner owner, uint64_t element, uint32_t type)

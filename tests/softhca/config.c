@@ -108,6 +108,20 @@ static int set_driver(struct hca_config *c, const char *value, char *err, size_t
 	return set_choice(&c->is_inline, "driver", value, "card", "inline", err, err_size);
 }
 
+static int set_clock(struct hca_config *c, const char *value, char *err, size_t err_size)
+{
+	int rc = set_choice(&c->is_virtual, "clock", value, "real", "virtual", err, err_size);
+
+	if (!rc && c->is_virtual)
+		c->slowdown = 1;
+	return rc;
+}
+
+static int set_hold(struct hca_config *c, const char *value, char *err, size_t err_size)
+{
+	return set_choice(&c->is_held, "hold", value, "no", "yes", err, err_size);
+}
+
 static int set_model(struct hca_config *c, const char *value, char *err, size_t err_size)
 {
 	int is_off = !strcmp(value, "off");
@@ -119,7 +133,7 @@ static int set_model(struct hca_config *c, const char *value, char *err, size_t 
 		strcpy(c->nic.name, "off");
 	c->has_model = !is_off;
 	c->is_inline = is_off;
-	c->slowdown = is_off ? 1 : DEFAULT_SLOWDOWN;
+	c->slowdown = is_off || c->is_virtual ? 1 : DEFAULT_SLOWDOWN;
 	return 0;
 }
 
@@ -165,7 +179,8 @@ static const struct {
 	int (*set)(struct hca_config *c, const char *value, char *err, size_t err_size);
 } setting[] = {
 	{ "hosts", set_hosts }, { "device", set_device }, { "link", set_link },
-	{ "model", set_model }, { "driver", set_driver },
+	{ "model", set_model }, { "driver", set_driver }, { "clock", set_clock },
+	{ "hold", set_hold },
 	{ "slowdown", set_slowdown }, { "seed", set_seed },
 };
 
@@ -205,6 +220,15 @@ int hca_config_check(const struct hca_config *c, char *err, size_t err_size)
 	if (c->has_model && c->is_inline)
 		return fail(-EINVAL, err, err_size, "driver: inline needs model off; model %s "
 			    "needs driver card", c->nic.name);
+	if (c->is_virtual && (!c->has_model || c->is_inline))
+		return fail(-EINVAL, err, err_size, "clock: virtual needs a model and driver card; "
+			    "here are model %s and driver %s", c->nic.name,
+			    c->is_inline ? "inline" : "card");
+	if (c->is_virtual && c->slowdown != 1)
+		return fail(-EINVAL, err, err_size, "slowdown: %u: a virtual clock needs none; "
+			    "accepted is 1", c->slowdown);
+	if (c->is_held && !c->is_virtual)
+		return fail(-EINVAL, err, err_size, "hold: only a virtual clock can be held");
 	if (!c->has_model && c->slowdown != 1)
 		return fail(-EINVAL, err, err_size, "slowdown: %u: with model off there is "
 			    "nothing to slow down; accepted is 1", c->slowdown);
@@ -283,8 +307,10 @@ static void print(const struct hca_config *c, FILE *f)
 
 	fputs("# written by softhca up\n", f);
 	/* The model comes first: it resets what depends on it. */
-	fprintf(f, "model = %s\ndevice = %s\nlink = %s\ndriver = %s\nslowdown = %u\nseed = %"
-		PRIu64 "\n", c->nic.name, hca_device[c->device].driver, c->is_eth ? "eth" : "ib",
+	fprintf(f, "model = %s\nclock = %s\nhold = %s\n", c->nic.name,
+		c->is_virtual ? "virtual" : "real", c->is_held ? "yes" : "no");
+	fprintf(f, "device = %s\nlink = %s\ndriver = %s\nslowdown = %u\nseed = %"
+		PRIu64 "\n", hca_device[c->device].driver, c->is_eth ? "eth" : "ib",
 		c->is_inline ? "inline" : "card", c->slowdown, c->seed);
 	fputs("hosts = ", f);
 	for (uint32_t i = 0; i < c->hosts; i++)
@@ -349,5 +375,8 @@ int hca_host_index(const struct hca_config *c, const char *name)
 
 void hca_config_banner(const struct hca_config *c, char *out, size_t out_size)
 {
-	snprintf(out, out_size, "model %s, slowdown %u", c->nic.name, c->slowdown);
+	if (c->is_virtual)
+		snprintf(out, out_size, "model %s, virtual time", c->nic.name);
+	else
+		snprintf(out, out_size, "model %s, slowdown %u", c->nic.name, c->slowdown);
 }

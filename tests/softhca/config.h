@@ -29,6 +29,8 @@ struct hca_config {
 	int is_eth;		/* link layer: 1 Ethernet (RoCE), 0 InfiniBand */
 	int is_inline;		/* driver: 1 the application's own thread, 0 the card process */
 	int has_model;		/* 0: no contention at all; nic is filled with ib56 all the same */
+	int is_virtual;		/* the clock: 1 virtual, 0 the machine's */
+	int is_held;		/* a virtual clock stands at first */
 	uint32_t slowdown;	/* wall ns per model ns */
 	uint64_t seed;
 	struct nic_params nic;	/* preset plus overrides; nic.name is "off" without a model */

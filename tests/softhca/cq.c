@@ -209,6 +209,7 @@ static void wake(struct hca_proc *p)
 	__atomic_fetch_add(&p->wake_seq, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&p->sleepers, __ATOMIC_SEQ_CST))
 		hca_futex_wake(&p->wake_seq);
+	vc_wake(p->pid, VC_POLL);
 }
 
 void hca_wake_pollers(void)

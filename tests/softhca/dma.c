@@ -154,5 +154,6 @@ int hca_dma_copy(const struct hca_sgl *dst, const struct hca_sgl *src, uint64_t 
 		offset += piece;
 		bytes -= piece;
 	}
+	vc_wake(dst->pid, VC_SPIN);
 	return rc;
 }

@@ -15,6 +15,7 @@
 #define HCA_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,6 +27,7 @@
 #include "config.h"
 #include "fault.h"
 #include "nic.h"
+#include "vclock.h"
 
 #define HCA_MAGIC 0x6163686fu
 #define HCA_VERSION 1
@@ -252,6 +254,7 @@ struct hca_seg {
 	uint64_t bell_map[HCA_PROC_WORDS];	/* apps set, the card clears: look at this slot */
 	uint64_t dirty_map[HCA_PROC_WORDS];	/* driver: CQEs written since the last wake */
 
+	struct vclock vc;
 	pthread_mutex_t lock;		/* inline driver: robust, process shared */
 	struct hca_faults faults;	/* driver: in force */
 	struct hca_faults mail;		/* launcher: to come into force */
@@ -344,6 +347,10 @@ void hca_disturb_begin(const char *world_dir, const struct hca_config *cfg);	/* 
 uint64_t hca_disturb_step(uint64_t now_ns);	/* card: returns when to look again */
 bool hca_disturb_has_news(void);
 void hca_disturb_end(void);
+
+/* keeper.c */
+int hca_keeper_begin(const volatile sig_atomic_t *stop);
+bool hca_keeper_found_dead(void);	/* since asked last */
 
 /* engine.c */
 extern bool hca_is_card;

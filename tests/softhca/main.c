@@ -11,9 +11,12 @@
 #include "card.h"
 #include "config.h"
 #include "fault.h"
+#include "hca.h"
 #include "report.h"
 #include "sysfs.h"
 #include "world.h"
+
+#define MAX_RUN_NS 3600000000000ull
 
 enum { MAX_SETTINGS = 256, EXIT_USAGE = 2, EXIT_NO_COMMAND = 127 };
 
@@ -83,7 +86,8 @@ static int apply_settings(const struct options *o, struct hca_config *c, char *e
 	hca_config_default(c);
 	for (int pass = 0; pass < 2; pass++) {
 		for (int i = 0; i < o->settings; i++) {
-			int is_first = !strcmp(o->key[i], "model");
+			int is_first = !strcmp(o->key[i], "model") ||
+				       !strcmp(o->key[i], "clock");
 
 			if (is_first != !pass)
 				continue;
@@ -221,7 +225,8 @@ static int run_run(struct options *o)
 	if (hca_sysfs_path(&c, world, (uint32_t)host, sysfs, sizeof(sysfs)))
 		return complain("%s: path too long", world);
 	if (setenv("SYSFS_PATH", sysfs, 1) || setenv("SOFTHCA_WORLD", world, 1) ||
-	    setenv("SOFTHCA_HOST", c.host[host], 1) || set_preload(library))
+	    setenv("SOFTHCA_HOST", c.host[host], 1) ||
+	    setenv("SOFTHCA_CLOCK", c.is_virtual ? "virtual" : "real", 1) || set_preload(library))
 		return complain("environment: %s", strerror(errno));
 	if (isatty(STDERR_FILENO)) {
 		hca_config_banner(&c, banner, sizeof(banner));
@@ -230,6 +235,63 @@ static int run_run(struct options *o)
 	execvp(o->rest[0], o->rest);
 	complain("%s: %s", o->rest[0], strerror(errno));
 	return EXIT_NO_COMMAND;
+}
+
+/* ---- clock ---- */
+
+/* "50ms": a whole number and its unit. */
+static int parse_time(const char *text, uint64_t *ns)
+{
+	static const struct { const char *unit; uint64_t ns; } unit[] = {
+		{ "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s", 1000000000 },
+	};
+	char *end;
+
+	errno = 0;
+	*ns = strtoull(text, &end, 10);
+	for (size_t i = 0; i < sizeof(unit) / sizeof(unit[0]); i++) {
+		if (strcmp(end, unit[i].unit))
+			continue;
+		*ns *= unit[i].ns;
+		if (end == text || errno || !*ns || *ns > MAX_RUN_NS)
+			break;
+		return 0;
+	}
+	return complain("clock run: '%s': expected a time from 1ns to 3600s, with its unit "
+			"(ns, us, ms, s)", text);
+}
+
+static int run_clock(struct options *o)
+{
+	static struct hca_config c;
+	char world[HCA_PATH_LEN];
+	struct hca_seg *seg;
+	uint64_t ns = 0;
+	int rc;
+
+	if (find_running(o, &c, world))
+		return EXIT_FAILURE;
+	if (!c.is_virtual)
+		return complain("%s: its clock is the machine's; 'softhca up --clock virtual' "
+				"makes a world with one of its own", world);
+	rc = hca_seg_map(world, true, &seg);
+	if (rc)
+		return complain("%s/fabric: %s", world, strerror(-rc));
+	if (o->rest[0] && !strcmp(o->rest[0], "run") && o->rest[1] && !o->rest[2]) {
+		if (parse_time(o->rest[1], &ns))
+			return EXIT_USAGE;
+		vc_run_until(&seg->vc, vc_stand(&seg->vc) + ns);
+	} else if (o->rest[0] && !o->rest[1] && !strcmp(o->rest[0], "go")) {
+		vc_set_hold(&seg->vc, VC_NEVER);
+	} else if (o->rest[0] && !o->rest[1] && !strcmp(o->rest[0], "hold")) {
+		vc_set_hold(&seg->vc, 0);
+	} else if (o->rest[0]) {
+		complain("clock: expected run TIME, go or hold");
+		return EXIT_USAGE;
+	}
+	printf("%.9f s, %s\n", (double)(seg->vc.now_ns - VC_START_NS) / 1e9,
+	       seg->vc.hold_ns == VC_NEVER ? "free" : "held");
+	return EXIT_SUCCESS;
 }
 
 /* ---- stat ---- */
@@ -293,9 +355,11 @@ static int run_fault(struct options *o)
 /* ---- the command line ---- */
 
 static const struct command command[] = {
-	{ "up", "[options]", "start a world of emulated hosts", "wHDlmdnstf", run_up },
+	{ "up", "[options]", "start a world of emulated hosts", "wHDlmdnstfco", run_up },
 	{ "run", "[--host NAME] -- COMMAND ...", "run a program on a host (default: the first)",
 	  "wh", run_run },
+	{ "clock", "[run TIME | go | hold]", "a virtual clock: show it, let it run, hold it", "w",
+	  run_clock },
 	{ "stat", "[--json]", "counters of hosts and queue pairs", "wj", run_stat },
 	{ "fault", "[FILE | off]", "new rules of faults; without: what the rules did", "w", run_fault },
 	{ "down", "", "end the world and remove its files", "w", run_down },
@@ -308,6 +372,8 @@ static const struct option option[] = {
 	{ "link", required_argument, NULL, 'l' },
 	{ "model", required_argument, NULL, 'm' },
 	{ "driver", required_argument, NULL, 'd' },
+	{ "clock", required_argument, NULL, 'c' },
+	{ "hold", no_argument, NULL, 'o' },
 	{ "slowdown", required_argument, NULL, 'n' },
 	{ "seed", required_argument, NULL, 's' },
 	{ "set", required_argument, NULL, 't' },
@@ -330,6 +396,8 @@ static int usage(FILE *f)
 	      "  --link LAYER      ib or eth [ib]\n"
 	      "  --model NAME      ib56, roce40, ib100 or off [ib56]\n"
 	      "  --slowdown N      real time per model time, 1 to 1000000 [50; off: 1]\n"
+	      "  --clock NAME      real or virtual; virtual: one for all programs, exact [real]\n"
+	      "  --hold            a virtual clock stands until 'softhca clock'\n"
 	      "  --driver NAME     card or inline; inline needs model off [card; off: inline]\n"
 	      "  --seed N          of the model's random numbers [1]\n"
 	      "  --set KEY=VALUE   one parameter of the model; may be repeated\n"
@@ -377,6 +445,8 @@ static int take_option(struct options *o, int letter, const char *name)
 		return 0;
 	case 't':
 		return add_override(o, optarg);
+	case 'o':
+		return add_setting(o, "hold", "yes");
 	default:
 		return add_setting(o, name, optarg);
 	}
@@ -400,7 +470,7 @@ static int parse(const struct command *c, struct options *o, int argc, char **ar
 			return EXIT_USAGE;
 	}
 	o->rest = argv + optind;
-	if (c->run != run_run && c->run != run_fault && *o->rest) {
+	if (c->run != run_run && c->run != run_fault && c->run != run_clock && *o->rest) {
 		complain("%s: unexpected argument '%s'", c->name, *o->rest);
 		return EXIT_USAGE;
 	}

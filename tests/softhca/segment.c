@@ -99,6 +99,8 @@ uint64_t hca_now_ns(void)
 {
 	struct timespec t;
 
+	if (vc_is_virtual())
+		return vc_now_ns();
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
@@ -158,6 +160,10 @@ void hca_futex_wake(uint32_t *word)
 /* The card raises card_idle before it looks for work for the last time. */
 void hca_card_poke(void)
 {
+	if (vc_is_virtual()) {
+		vc_wake_card();
+		return;
+	}
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&hca->card_idle, __ATOMIC_RELAXED))
 		return;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <infiniband/verbs.h>
 
+#include "shim.h"
 #include "trap.h"
 #include "uverbs.h"
 
@@ -27,12 +28,7 @@
 #define MAX_CONTEXTS 64
 #define MAX_EXT_CQS 1024
 
-#define REAL(name) \
-	static __typeof__(&name) real; \
-	if (!real) \
-		real = (__typeof__(&name))find_real(#name)
-
-static void *find_real(const char *name)
+void *hca_find_real(const char *name)
 {
 	void *p = dlsym(RTLD_NEXT, name);
 
@@ -138,20 +134,28 @@ int access(const char *path, int mode)
 
 int close(int fd)
 {
+	int rc;
+
 	REAL(close);
 	if (uv_file(fd))
 		uv_close(fd);
-	return real(fd);
+	vc_after(fd);
+	vc_timers_forget(fd);
+	rc = real(fd);
+	return rc;
 }
 
 ssize_t write(int fd, const void *buf, size_t bytes)
 {
 	const struct uv_file *f = uv_file(fd);
+	ssize_t rc;
 
 	REAL(write);
 	if (f && f->kind == UV_CMD)
 		return uv_write(fd, buf, bytes);
-	return real(fd, buf, bytes);
+	rc = real(fd, buf, bytes);
+	vc_after(fd);
+	return rc;
 }
 
 static ssize_t note_read(int fd, const void *buf, ssize_t n)
@@ -166,6 +170,7 @@ static ssize_t note_read(int fd, const void *buf, ssize_t n)
 ssize_t read(int fd, void *buf, size_t bytes)
 {
 	REAL(read);
+	vc_before(fd, POLLIN);
 	return note_read(fd, buf, real(fd, buf, bytes));
 }
 

@@ -41,7 +41,7 @@ void hca_stat_world(const struct hca_stat *st, struct hca_stat_world *out)
 	*out = (struct hca_stat_world){
 		.hosts = s->hosts, .slowdown = s->slowdown, .is_eth = s->is_eth,
 		.card_pid = s->card_pid,
-		.elapsed_ns = (hca_now_ns() - s->t0_ns) / s->slowdown,
+		.elapsed_ns = ((s->vc.is_virtual ? s->vc.now_ns : hca_now_ns()) - s->t0_ns) / s->slowdown,
 	};
 	memcpy(out->model, s->model, sizeof(out->model));
 	snprintf(out->driver, sizeof(out->driver), "%s", s->is_inline ? "inline" : "card");

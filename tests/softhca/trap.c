@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "shim.h"
 #include "trap.h"
 
 #define MAX_PAGES 1024
@@ -207,17 +208,19 @@ static void die(const ucontext_t *uc)
 	abort();
 }
 
-static void pass_on(int sig, siginfo_t *si, void *context)
+void hca_pass_on(const struct sigaction *to, int sig, void *si, void *context)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 
-	if (theirs.sa_flags & SA_SIGINFO && theirs.sa_sigaction) {
-		theirs.sa_sigaction(sig, si, context);
-	} else if (theirs.sa_handler != SIG_DFL && theirs.sa_handler != SIG_IGN) {
-		theirs.sa_handler(sig);
+	if (to->sa_flags & SA_SIGINFO && to->sa_sigaction) {
+		to->sa_sigaction(sig, si, context);
+	} else if (to->sa_handler != SIG_DFL && to->sa_handler != SIG_IGN) {
+		to->sa_handler(sig);
 	} else {
 		/* Back to the faulting instruction, without us. */
-		real_sigaction(SIGSEGV, &dfl, NULL);
+		if (!real_sigaction)
+			resolve();
+		real_sigaction(sig, &dfl, NULL);
 	}
 }
 
@@ -230,7 +233,7 @@ static void on_fault(int sig, siginfo_t *si, void *context)
 	uint64_t value;
 
 	if (i < 0) {
-		pass_on(sig, si, context);
+		hca_pass_on(&theirs, sig, si, context);
 		return;
 	}
 	if (!decode(uc, &s))
@@ -316,12 +319,24 @@ handler *signal(int sig, handler *h)
 	return sigaction(sig, &sa, &old) ? SIG_ERR : old.sa_handler;
 }
 
-static const sigset_t *spare_segv(int how, const sigset_t *set, sigset_t *copy)
+/* What the handlers of ours need stays unblocked; the clock's own signal stays blocked. */
+static const sigset_t *spare_ours(int how, const sigset_t *set, sigset_t *copy)
 {
-	if (!set || how == SIG_UNBLOCK)
+	if (!set)
 		return set;
 	*copy = *set;
+	if (how == SIG_UNBLOCK) {
+		if (vc_is_virtual())
+			sigdelset(copy, VC_SIGNAL);
+		return copy;
+	}
 	sigdelset(copy, SIGSEGV);
+	if (vc_is_virtual()) {
+		sigdelset(copy, SIGILL);
+		sigdelset(copy, SIGTRAP);
+		sigdelset(copy, VC_SPIN_SIGNAL);
+		sigaddset(copy, VC_SIGNAL);
+	}
 	return copy;
 }
 
@@ -331,7 +346,7 @@ int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 
 	if (!real_sigmask)
 		resolve();
-	return real_sigmask(how, spare_segv(how, set, &copy), old);
+	return real_sigmask(how, spare_ours(how, set, &copy), old);
 }
 
 int sigprocmask(int how, const sigset_t *set, sigset_t *old)
@@ -340,5 +355,5 @@ int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 
 	if (!real_procmask)
 		resolve();
-	return real_procmask(how, spare_segv(how, set, &copy), old);
+	return real_procmask(how, spare_ours(how, set, &copy), old);
 }
