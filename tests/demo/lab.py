@@ -5,6 +5,10 @@ A Lab is one world of the emulated card. Programs are started on its hosts with
 the stock or with the Justitia tree of libraries, and everything that was started
 is ended by its process id when the Lab is closed, also after an error.
 
+Time is virtual: one clock for the card, the daemons and all programs, which stands
+unless it is told to run (`softhca clock run`). So programs are started at leisure,
+everything is measured in exact windows, and the same seed gives the same figures.
+
 What applications get is read from the card's own counters (`softhca stat --json`,
 bytes and messages per queue pair between two moments), because a program's own
 report is too coarse when few messages end in the window; perftest's report is
@@ -31,16 +35,6 @@ LINK_GBPS = 56
 MAX_RATE_GBPS = 48.0            # the paper's MaxRate for this card
 MAX_RATE_SMALL_GBPS = 43.44     # 5.43 GB/s: what the model reaches in 5 KB chunks
 MAX_MOPS = 10.8
-
-# The slowdown must make the card's 1.3 us long beside what two shared cores add
-# to it: a trapped doorbell (10-30 us) and two wake-ups of sleeping processes (10-50
-# us each, now and then a millisecond). At 1/800 an idle latency sample is 1.04 ms of
-# the card's own time, and all of that adds 4 %: measured, p50 1.35 us, and p99 within
-# 1.1-1.3 x p50. A full link is 7.5 MB/s of real copying, 10,800 operations a second.
-SLOWDOWN = 800
-SLOWDOWN_WHY = ("the idle 1.3 us become %.1f ms of real time, long beside the wake-ups "
-                "of two shared cores")
-
 
 class LabError(Exception):
     """Something is missing or a program failed; the text is for the user."""
@@ -107,13 +101,6 @@ class Program:
                                           stdout=log, stderr=subprocess.STDOUT)
         self.pid = self.child.pid
 
-    def prefer(self):
-        """Real-time priority, if permitted: an emulated host has cores of its own."""
-        try:
-            os.sched_setscheduler(self.pid, os.SCHED_FIFO, os.sched_param(10))
-        except OSError:
-            pass
-
     def output(self):
         with open(self.path, encoding="utf-8", errors="replace") as log:
             return log.read()
@@ -149,15 +136,19 @@ class Program:
 
 
 class Lab:
-    """with Lab(...) as lab: one world, up and running, with daemons if asked for."""
+    """with Lab(...) as lab: one world, up and running, with daemons if asked for.
 
-    def __init__(self, justitia, hosts=("a", "b", "c"), slowdown=SLOWDOWN, model=MODEL,
+    Its clock is virtual and stands, but for model "off", which has no time of its own.
+    """
+
+    def __init__(self, justitia, hosts=("a", "b", "c"), model=MODEL, seed=1,
                  settings=(), daemons=None, daemon_settings=None, keep=False):
         self.justitia = justitia
         self.tree = "justitia" if justitia else "stock"
         self.hosts = hosts
-        self.slowdown = slowdown
         self.model = model
+        self.is_virtual = model != "off"
+        self.seed = seed
         self.settings = settings
         self.daemons = justitia if daemons is None else daemons
         self.daemon_settings = daemon_settings or {}
@@ -188,10 +179,10 @@ class Lab:
             value.args = ("%s\n(logs are kept in %s)" % (value, self.directory),)
         self.close()
 
-    def _softhca(self, *arguments):
+    def _softhca(self, *arguments, timeout=30):
         try:
             run = subprocess.run([binary("softhca"), *arguments], env=self._env(), text=True,
-                                 capture_output=True, timeout=30, check=False)
+                                 capture_output=True, timeout=timeout, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise LabError("softhca %s: %s" % (" ".join(arguments), error)) from None
         if run.returncode:
@@ -200,9 +191,10 @@ class Lab:
         return run.stdout
 
     def _up(self):
-        arguments = ["up", "--hosts", ",".join(self.hosts), "--model", self.model]
-        if self.model != "off":
-            arguments += ["--slowdown", str(self.slowdown)]
+        arguments = ["up", "--hosts", ",".join(self.hosts), "--model", self.model,
+                     "--seed", str(self.seed)]
+        if self.is_virtual:
+            arguments += ["--clock", "virtual", "--hold"]
         for setting in self.settings:
             arguments += ["--set", setting]
         self.is_up = True
@@ -241,15 +233,12 @@ class Lab:
         return os.path.join(self.directory, "justitiad-%s.sock" % host)
 
     def daemon_conf(self, host):
-        """What the operator of this card would write, slowed down like the card:
-        rates divided by the slowdown, times of the token clock multiplied."""
+        """What the operator of this card would write."""
         conf = {
             "socket": self.socket(host),
-            "max_rate": "%d bit/s" % (MAX_RATE_GBPS * 1e9 / self.slowdown),
-            "max_rate_small": "%d bit/s" % (MAX_RATE_SMALL_GBPS * 1e9 / self.slowdown),
-            "max_ops": "%d op/s" % (MAX_MOPS * 1e6 / self.slowdown),
-            "tick": "%d us" % min(100 * self.slowdown, 100000),
-            "horizon": "%d us" % (4 * min(100 * self.slowdown, 100000)),
+            "max_rate": "%g Gbit/s" % MAX_RATE_GBPS,
+            "max_rate_small": "%g Gbit/s" % MAX_RATE_SMALL_GBPS,
+            "max_ops": "%g Mop/s" % MAX_MOPS,
         }
         conf.update(self.daemon_settings)
         return "".join('%s = "%s"\n' % item for item in conf.items())
@@ -258,8 +247,10 @@ class Lab:
         path = os.path.join(self.directory, "justitiad-%s.conf" % host)
         with open(path, "w", encoding="ascii") as conf:
             conf.write(self.daemon_conf(host))
-        daemon = self._spawn("justitiad %s" % host, [binary("justitiad"), "--config", path],
-                             self._env())
+        argv = [binary("justitiad"), "--config", path]
+        if self.is_virtual:     # it lives on the same clock
+            argv = [binary("softhca"), "run", "--host", host, "--", *argv]
+        daemon = self._spawn("justitiad %s" % host, argv, self._env())
         wait_for("the socket of %s" % daemon.name,
                  lambda: os.path.exists(self.socket(host)), 10, [daemon])
 
@@ -319,12 +310,26 @@ class Lab:
                 str(int(seconds)), "-f", str(margin), "--report_gbits", *extra]
         return self.pair("throughput", "throughput", argv, source, sink)
 
-    def latency(self, seconds, source="a", sink="b", warmup=0.5):
-        argv = [binary("latency"), "--json", "--slowdown", str(self.slowdown), "-T",
-                "%g" % seconds, "-w", "%g" % warmup]
-        app = self.pair("latency", "latency", argv, source, sink)
-        app.client.prefer()
-        return app
+    def latency(self, seconds, source="a", sink="b", warmup=0.001):
+        argv = [binary("latency"), "--json", "-T", "%g" % seconds, "-w", "%g" % warmup]
+        return self.pair("latency", "latency", argv, source, sink)
+
+    # ---- the clock ----
+
+    def wait_set_up(self, programs, seconds=30):
+        """Until each of the programs stands on the clock: all that it does without time is done."""
+        pids = {program.pid for program in programs}
+
+        def stand():
+            stat = json.loads(self._softhca("stat", "--json"))
+            waits = {p["pid"]: p["waits"] for p in stat["programs"]}
+            return stat["parked"] and all(waits.get(pid) in ("time", "card") for pid in pids)
+
+        wait_for("set-up of " + ", ".join(p.name for p in programs), stand, seconds, programs)
+
+    def run_clock(self, seconds):
+        """Lets the clock run for so long, and returns when it stands again."""
+        self._softhca("clock", "run", "%dns" % round(seconds * 1e9), timeout=300)
 
     # ---- the card's counters ----
 
@@ -338,10 +343,13 @@ class App:
     def __init__(self, lab, name, server, client):
         self.lab, self.name, self.server, self.client = lab, name, server, client
 
+    def has_traffic(self, messages=1):
+        return self.lab.stat().sent(self.client.pid)[1] >= messages
+
     def wait_traffic(self, messages=1, seconds=30):
-        wait_for("first messages of %s" % self.client.name,
-                 lambda: self.lab.stat().sent(self.client.pid)[1] >= messages, seconds,
-                 [self.client, self.server])
+        """In a world of real time; with a virtual clock see run_until_traffic()."""
+        wait_for("first messages of %s" % self.client.name, lambda: self.has_traffic(messages),
+                 seconds, [self.client, self.server])
 
     def latency_result(self, seconds):
         text = self.client.wait(seconds)
@@ -380,24 +388,42 @@ class Snapshot:
         return (now[0] - then[0]) * 8 / 1e9 / seconds, (now[1] - then[1]) / 1e6 / seconds
 
 
-def run_together(lab, apps, seconds, latency_app=None, settle=1.0):
+# perftest sleeps for a second, and looks at the clock for another part of one, before it begins.
+SET_UP_SECONDS = 3.0
+SET_UP_STEP = 0.01
+
+
+def run_until_traffic(lab, apps):
+    """Until every one of the apps has sent something."""
+    lab.wait_set_up([app.client for app in apps])
+    for _ in range(round(SET_UP_SECONDS / SET_UP_STEP)):
+        if all(app.has_traffic() for app in apps):
+            return
+        lab.run_clock(SET_UP_STEP)
+    raise LabError("no traffic within %g s of virtual time%s" % (
+        SET_UP_SECONDS, "".join(app.client.tail() for app in apps)))
+
+
+def run_together(lab, apps, seconds, latency_app=None, settle=0.005):
     """Lets apps run side by side. Returns (latency result or None, [(Gb/s, Mop/s)]).
 
     Without latency_app, a window of @seconds. With it, latency_app() starts the
     latency program once the others run, and the window is the one it measures in.
     """
-    for app in apps:
-        app.wait_traffic()
-    time.sleep(settle)
+    if apps:
+        run_until_traffic(lab, apps)
+        lab.run_clock(settle)
     if latency_app:
-        watcher = latency_app(seconds + 0.5)
-        watcher.wait_traffic()
-        time.sleep(0.5)
+        watcher = latency_app(seconds)
+        lab.wait_set_up([watcher.client])
+        lab.run_clock(0.001)
     before = lab.stat()
-    time.sleep(seconds)
+    lab.run_clock(seconds)
     after = lab.stat()
     rates = [after.rate(app.client.pid, before) for app in apps]
     for app in apps:
         app.client.check_alive()
-    result = watcher.latency_result(60) if latency_app else None
-    return result, rates
+    if not latency_app:
+        return None, rates
+    lab.run_clock(0.001)
+    return watcher.latency_result(60), rates

@@ -86,6 +86,15 @@ struct hca_stat_world {
 	uint32_t is_eth;
 	pid_t card_pid;
 	uint64_t elapsed_ns;		/* model time since the world came up */
+	uint32_t is_virtual;		/* the clock, */
+	uint32_t is_held;		/* which stands, */
+	uint32_t is_parked;		/* and nobody can run before it moves */
+};
+
+/* A program of a world with a virtual clock. */
+struct hca_stat_program {
+	pid_t pid;
+	const char *waits;	/* its first thread: "runs", "time", "card", "file", "lock", "outside" */
 };
 
 struct hca_stat_port {
@@ -109,7 +118,8 @@ void hca_stat_close(struct hca_stat *st);
 void hca_stat_world(const struct hca_stat *st, struct hca_stat_world *out);
 /* 0, or -ENOENT when there is no such host. */
 int hca_stat_port(const struct hca_stat *st, uint32_t host, struct hca_stat_port *out);
-/* Walk: *pos = 0 to begin; 1 = *out filled, 0 = no more. */
+/* Walks: *pos = 0 to begin; 1 = *out filled, 0 = no more. */
+int hca_stat_program_next(const struct hca_stat *st, uint32_t *pos, struct hca_stat_program *out);
 int hca_stat_qp_next(const struct hca_stat *st, uint32_t *pos, struct hca_stat_qp *out);
 
 #endif

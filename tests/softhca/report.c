@@ -34,9 +34,13 @@ void hca_report_table(const struct hca_stat *st)
 	uint32_t pos = 0;
 
 	hca_stat_world(st, &w);
-	printf("model %s, slowdown %u, driver %s, link %s, card process %d, "
-	       "up for %.6f s of model time\n", w.model, w.slowdown, w.driver, link_name(&w),
-	       (int)w.card_pid, (double)w.elapsed_ns / 1e9);
+	printf("model %s, ", w.model);
+	if (w.is_virtual)
+		printf("virtual time%s", w.is_held ? ", held" : "");
+	else
+		printf("slowdown %u", w.slowdown);
+	printf(", driver %s, link %s, card process %d, up for %.6f s of model time\n", w.driver,
+	       link_name(&w), (int)w.card_pid, (double)w.elapsed_ns / 1e9);
 	printf("\n%-16s %18s %14s %18s %14s\n", "host", "sent bytes", "messages",
 	       "received bytes", "messages");
 	for (uint32_t i = 0; !hca_stat_port(st, i, &p); i++)
@@ -50,6 +54,22 @@ void hca_report_table(const struct hca_stat *st)
 		       state_name(q.state), q.tx_bytes, q.tx_msgs, q.rx_bytes, q.rx_msgs);
 }
 
+static void print_clock(const struct hca_stat *st, const struct hca_stat_world *w)
+{
+	struct hca_stat_program p;
+	uint32_t pos = 0;
+
+	printf(" \"clock\": \"%s\"", w->is_virtual ? "virtual" : "real");
+	if (w->is_virtual)
+		printf(", \"held\": %s, \"parked\": %s", w->is_held ? "true" : "false",
+		       w->is_parked ? "true" : "false");
+	printf(",\n \"programs\": [");
+	for (int n = 0; hca_stat_program_next(st, &pos, &p) == 1; n++)
+		printf("%s\n  {\"pid\": %d, \"waits\": \"%s\"}", n ? "," : "", (int)p.pid,
+		       p.waits);
+	printf("\n ],\n");
+}
+
 /* Host names need no escaping: the configuration admits none that would. */
 void hca_report_json(const struct hca_stat *st)
 {
@@ -61,8 +81,10 @@ void hca_report_json(const struct hca_stat *st)
 	hca_stat_world(st, &w);
 	printf("{\"source\": \"emulated\", \"model\": \"%s\", \"slowdown\": %u, "
 	       "\"driver\": \"%s\", \"link\": \"%s\", \"card_pid\": %d, "
-	       "\"model_ns\": %" PRIu64 ",\n \"ports\": [", w.model, w.slowdown, w.driver,
-	       link_name(&w), (int)w.card_pid, w.elapsed_ns);
+	       "\"model_ns\": %" PRIu64 ",\n", w.model, w.slowdown, w.driver, link_name(&w),
+	       (int)w.card_pid, w.elapsed_ns);
+	print_clock(st, &w);
+	printf(" \"ports\": [");
 	for (uint32_t i = 0; !hca_stat_port(st, i, &p); i++)
 		printf("%s\n  {\"host\": \"%s\", \"tx_bytes\": %" PRIu64 ", \"tx_messages\": %"
 		       PRIu64 ", \"rx_bytes\": %" PRIu64 ", \"rx_messages\": %" PRIu64 "}",

@@ -160,10 +160,6 @@ void hca_futex_wake(uint32_t *word)
 /* The card raises card_idle before it looks for work for the last time. */
 void hca_card_poke(void)
 {
-	if (vc_is_virtual()) {
-		vc_wake_card();
-		return;
-	}
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&hca->card_idle, __ATOMIC_RELAXED))
 		return;

@@ -41,8 +41,14 @@ void hca_stat_world(const struct hca_stat *st, struct hca_stat_world *out)
 	*out = (struct hca_stat_world){
 		.hosts = s->hosts, .slowdown = s->slowdown, .is_eth = s->is_eth,
 		.card_pid = s->card_pid,
-		.elapsed_ns = ((s->vc.is_virtual ? s->vc.now_ns : hca_now_ns()) - s->t0_ns) / s->slowdown,
+		.elapsed_ns = (hca_now_ns() - s->t0_ns) / s->slowdown,
 	};
+	if (s->vc.is_virtual) {
+		out->is_virtual = 1;
+		out->elapsed_ns = s->vc.now_ns - s->t0_ns;
+		out->is_held = s->vc.hold_ns != VC_NEVER;
+		out->is_parked = s->vc.holder < 0;
+	}
 	memcpy(out->model, s->model, sizeof(out->model));
 	snprintf(out->driver, sizeof(out->driver), "%s", s->is_inline ? "inline" : "card");
 }
@@ -59,6 +65,34 @@ int hca_stat_port(const struct hca_stat *st, uint32_t host, struct hca_stat_port
 		.rx_bytes = h->rx_bytes, .rx_msgs = h->rx_msgs,
 	};
 	memcpy(out->host, h->name, sizeof(out->host));
+	return 0;
+}
+
+static const char *waits_for(const struct vc_thread *t)
+{
+	static const char *const name[] = {
+		[VC_BATON] = "runs", [VC_TIME] = "time", [VC_POLL] = "card", [VC_CTL] = "card",
+		[VC_SPIN] = "card", [VC_FDS] = "file", [VC_LOCK] = "lock", [VC_COND] = "lock",
+		[VC_JOIN] = "lock", [VC_CARD] = "card",
+	};
+
+	if (t->state == VC_OUTSIDE)
+		return "outside";
+	return t->state == VC_WAITS ? name[t->why] : "runs";
+}
+
+int hca_stat_program_next(const struct hca_stat *st, uint32_t *pos, struct hca_stat_program *out)
+{
+	const struct vclock *vc = &st->seg->vc;
+
+	while (*pos < vc->high) {
+		const struct vc_thread *t = &vc->thread[(*pos)++];
+
+		if (t->state == VC_FREE || t->rank || t->pid != t->tid)
+			continue;
+		*out = (struct hca_stat_program){ .pid = t->pid, .waits = waits_for(t) };
+		return 1;
+	}
 	return 0;
 }
 

@@ -306,13 +306,10 @@ void vc_wake(pid_t pid, enum vc_why why)
 	unlock(vc);
 }
 
-void vc_wake_card(void)
+void vc_wake_card(uint64_t at_ns)
 {
 	struct vclock *vc = vc_clock;
-	uint64_t at_ns = vc_now_ns();
 
-	if (!vc)
-		return;
 	lock(vc);
 	for (uint32_t i = 0; i < vc->high; i++)
 		if (vc->thread[i].rank)
@@ -324,7 +321,12 @@ void vc_wake_card(void)
 
 uint64_t vc_now_ns(void)
 {
-	return my_slot < 0 ? __atomic_load_n(&vc_clock->now_ns, __ATOMIC_RELAXED) : me()->local_ns;
+	return my_slot < 0 ? vc_world_ns() : me()->local_ns;
+}
+
+uint64_t vc_world_ns(void)
+{
+	return __atomic_load_n(&vc_clock->now_ns, __ATOMIC_RELAXED);
 }
 
 uint64_t vc_read_ns(void)

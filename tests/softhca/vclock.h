@@ -85,6 +85,7 @@ void vc_child(void);				/* of a fork: a slot of its own, with the baton */
 bool vc_takes_part(void);			/* this thread does */
 
 uint64_t vc_now_ns(void);			/* local time */
+uint64_t vc_world_ns(void);			/* the world's */
 uint64_t vc_read_ns(void);			/* the same, and the look costs time */
 
 /* Waits to be woken, at most until @due_ns. true = was woken. */
@@ -93,7 +94,7 @@ bool vc_wait(enum vc_why why, uint64_t due_ns);
 int vc_wait_fds(struct pollfd *fds, nfds_t n, uint64_t due_ns);
 /* All of process @pid (0: of all processes) that wait for @why are due now. */
 void vc_wake(pid_t pid, enum vc_why why);
-void vc_wake_card(void);			/* at this thread's local time */
+void vc_wake_card(uint64_t at_ns);
 void vc_outside_begin(void);
 void vc_outside_end(void);
 
