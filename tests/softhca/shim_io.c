@@ -204,24 +204,27 @@ int epoll_pwait2(int epfd, struct epoll_event *events, int room, const struct ti
 
 /* ---- calls that wait for what comes ---- */
 
-#define MAY_WAIT(type, name, params, args)	\
-	type name params			\
-	{					\
-		REAL(name);			\
-		vc_before(fd, POLLIN);		\
-		return real args;		\
+#define MAY_WAIT(type, name, params, args, waits)	\
+	type name params				\
+	{						\
+		REAL(name);				\
+		if (waits)				\
+			vc_before(fd, POLLIN);		\
+		return real args;			\
 	}
 
-MAY_WAIT(ssize_t, recv, (int fd, void *buf, size_t n, int flags), (fd, buf, n, flags))
+MAY_WAIT(ssize_t, recv, (int fd, void *buf, size_t n, int flags), (fd, buf, n, flags),
+	 !(flags & MSG_DONTWAIT))
 MAY_WAIT(ssize_t, recvfrom, (int fd, void *restrict buf, size_t n, int flags,
 			     struct sockaddr *restrict from, socklen_t *restrict length),
-	 (fd, buf, n, flags, from, length))
-MAY_WAIT(ssize_t, recvmsg, (int fd, struct msghdr *msg, int flags), (fd, msg, flags))
-MAY_WAIT(ssize_t, readv, (int fd, const struct iovec *iov, int n), (fd, iov, n))
+	 (fd, buf, n, flags, from, length), !(flags & MSG_DONTWAIT))
+MAY_WAIT(ssize_t, recvmsg, (int fd, struct msghdr *msg, int flags), (fd, msg, flags),
+	 !(flags & MSG_DONTWAIT))
+MAY_WAIT(ssize_t, readv, (int fd, const struct iovec *iov, int n), (fd, iov, n), true)
 MAY_WAIT(int, accept, (int fd, struct sockaddr *restrict from, socklen_t *restrict length),
-	 (fd, from, length))
+	 (fd, from, length), true)
 MAY_WAIT(int, accept4, (int fd, struct sockaddr *restrict from, socklen_t *restrict length,
-			int flags), (fd, from, length, flags))
+			int flags), (fd, from, length, flags), true)
 
 ssize_t __recv_chk(int fd, void *buf, size_t n, size_t room, int flags);
 ssize_t __recv_chk(int fd, void *buf, size_t n, size_t room, int flags)
