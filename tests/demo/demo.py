@@ -3,17 +3,16 @@
 """demo.py - what Justitia is for, on an emulated ConnectX, in two minutes.
 
 Three hosts, one RDMA card each. On host a three applications want the card:
-  latency     one 16 B WRITE at a time, to b, with short random pauses: how long
-              from post to completion?
+  latency     one 16 B WRITE at a time, to b: how long from post to completion?
   bandwidth   stock ib_write_bw, 1 MB WRITEs, to c
   throughput  stock ib_write_bw, lists of 64 WRITEs of 16 B, to b
 First each alone, then all together on the vendor's own libmlx5, then all together
 on libmlx5 with Justitia, a justitiad on each host.
 
-The card runs slowed down, because two cores cannot move 56 Gb/s; lab.py says which
-factor and why. Every time and rate printed is scaled back. The result is a table,
-a picture (build/demo.svg) and build/demo.json. Exit status: 0 if Justitia did
-protect both small applications, 1 if it did not or something failed.
+All of it lives on one virtual clock, because two cores cannot move 56 Gb/s: a
+millisecond of it takes as long as it takes, and every run gives the same figures.
+The result is a table, a picture (build/demo.svg) and build/demo.json. Exit status: 0
+if Justitia did protect both small applications, 1 if it did not or something failed.
 """
 import argparse
 import json
@@ -26,8 +25,8 @@ import time
 sys.dont_write_bytecode = True
 
 import lab as lab_module  # noqa: E402
-from lab import (BUILD, LINK_GBPS, SLOWDOWN, SLOWDOWN_WHY, Lab, LabError, binary, require,
-                 run_together, tool)  # noqa: E402
+from lab import (BUILD, LINK_GBPS, Lab, LabError, binary, require, run_together,  # noqa: E402
+                 run_until_traffic, tool)
 
 NAMES = {"alone": "each one alone", "shared": "together, without Justitia",
          "justitia": "together, with Justitia"}
@@ -52,16 +51,16 @@ def put_latency(case, result):
 
 def measure_alone(args):
     case = new_case("alone")
-    with Lab(justitia=False, slowdown=args.slowdown) as lab:
+    with Lab(justitia=False, seed=args.seed) as lab:
         say("  latency application alone ...")
-        result, _ = run_together(lab, [], args.seconds, lab.latency, settle=0)
+        result, _ = run_together(lab, [], args.seconds, lab.latency)
         put_latency(case, result)
-    with Lab(justitia=False, slowdown=args.slowdown) as lab:
+    with Lab(justitia=False, seed=args.seed) as lab:
         say("  bandwidth application alone ...")
         app = lab.bandwidth(sink="c")
         _, rates = run_together(lab, [app], args.seconds)
         case["bandwidth_gbps"] = rates[0][0]
-    with Lab(justitia=False, slowdown=args.slowdown) as lab:
+    with Lab(justitia=False, seed=args.seed) as lab:
         say("  throughput application alone ...")
         app = lab.throughput()
         _, rates = run_together(lab, [app], args.seconds)
@@ -72,9 +71,8 @@ def measure_alone(args):
 def measure_together(name, justitia, args):
     case = new_case(name)
     say("  all three %s ..." % NAMES[name])
-    with Lab(justitia=justitia, slowdown=args.slowdown) as lab:
-        duration = args.seconds + 600
-        apps = [lab.bandwidth(sink="c", seconds=duration), lab.throughput(seconds=duration)]
+    with Lab(justitia=justitia, seed=args.seed) as lab:
+        apps = [lab.bandwidth(sink="c"), lab.throughput()]
         result, rates = run_together(lab, apps, args.seconds, lab.latency)
     put_latency(case, result)
     case["bandwidth_gbps"] = rates[0][0]
@@ -84,15 +82,15 @@ def measure_together(name, justitia, args):
 
 def perftest_agrees(args):
     """perftest's own report of the bandwidth application, against the card's counters."""
-    with Lab(justitia=False, slowdown=args.slowdown) as lab:
-        seconds = max(4, int(args.seconds))
-        app = lab.bandwidth(sink="c", seconds=seconds + 2)
-        app.wait_traffic()
-        time.sleep(1)
+    with Lab(justitia=False, seed=args.seed) as lab:
+        messages = 500
+        app = lab.bandwidth(sink="c", iterations=messages)
+        run_until_traffic(lab, [app])
         before = lab.stat()
-        time.sleep(seconds - 1)
+        lab.run_clock(args.seconds)
         counted = lab.stat().rate(app.client.pid, before)[0]
-        return app.perftest_result(60)[0] * args.slowdown, counted
+        lab.run_clock(messages * 8 * (1 << 20) / (LINK_GBPS * 1e9) * 1.3)
+        return app.perftest_result(60)[0], counted
 
 
 # ---- telling -------------------------------------------------------------------
@@ -136,7 +134,7 @@ GNUPLOT = """
 set terminal svg size 1000,400 font 'sans,13' background 'white'
 set output '%(svg)s'
 set multiplot layout 1,3 title \
- "One card, three applications (emulated %(gbps)d Gb/s ConnectX, slowed down %(slowdown)d times)"
+ "One card, three applications (emulated %(gbps)d Gb/s ConnectX, virtual time)"
 set style fill solid 0.9 border -1
 set boxwidth 0.4
 set grid ytics lc rgb '#dddddd'
@@ -165,21 +163,21 @@ unset multiplot
 """
 
 
-def draw(cases, slowdown, path):
+def draw(cases, path):
     data = "\n".join("%s %f %f %f %f" % (c["name"], c["latency_p50_us"], c["latency_p99_us"],
                                         c["bandwidth_gbps"], c["throughput_mops"])
                      for c in cases)
     room = 0.25 * max(c["latency_p99_us"] for c in cases)
-    script = GNUPLOT % {"svg": path, "gbps": LINK_GBPS, "slowdown": slowdown, "data": data,
-                        "latency_room": room}
+    script = GNUPLOT % {"svg": path, "gbps": LINK_GBPS, "data": data, "latency_room": room}
     run = subprocess.run([tool("gnuplot")], input=script, text=True, capture_output=True,
                          timeout=60, check=False)
     if run.returncode or not os.path.exists(path):
         raise LabError("gnuplot: " + run.stderr.strip())
 
 
-def write_json(cases, slowdown, path):
-    document = {"source": "emulated", "slowdown": slowdown, "link_gbps": LINK_GBPS,
+def write_json(cases, args, path):
+    document = {"source": "emulated card, virtual time", "link_gbps": LINK_GBPS,
+                "seed": args.seed, "seconds": args.seconds,
                 "cases": [{k: round(v, 3) if isinstance(v, float) else v
                            for k, v in case.items()} for case in cases]}
     with open(path, "w", encoding="ascii") as out:
@@ -192,17 +190,18 @@ def write_json(cases, slowdown, path):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="short windows: a first look")
-    parser.add_argument("--slowdown", type=int, default=SLOWDOWN, metavar="N",
-                        help="the card's slowdown, 10 to 2000; default %(default)d")
+    parser.add_argument("--seed", type=int, default=1, metavar="N",
+                        help="of the card's random numbers; default 1")
     parser.add_argument("--seconds", type=float, metavar="S",
-                        help="window of each measurement, 1 to 20; default 5, --quick 2")
+                        help="window of each measurement in virtual time, 0.002 to 1; "
+                        "default 0.05, --quick 0.01")
     args = parser.parse_args()
     if args.seconds is None:
-        args.seconds = 2.0 if args.quick else 5.0
-    if not 10 <= args.slowdown <= 2000:
-        parser.error("--slowdown '%d' is not accepted: 10 to 2000" % args.slowdown)
-    if not 1 <= args.seconds <= 20:
-        parser.error("--seconds '%g' is not accepted: 1 to 20" % args.seconds)
+        args.seconds = 0.01 if args.quick else 0.05
+    if not 0.002 <= args.seconds <= 1:
+        parser.error("--seconds '%g' is not accepted: 0.002 to 1" % args.seconds)
+    if not 0 <= args.seed < 2 ** 64:
+        parser.error("--seed '%d' is not accepted: 0 to 2^64 - 1" % args.seed)
     return args
 
 
@@ -212,9 +211,9 @@ def run(args):
     require(*lab_module.TREES.values())
     tool("ib_write_bw")
     tool("gnuplot")
-    say("Emulated ConnectX, %d Gb/s InfiniBand (model %s), slowdown %d: %s.\n"
-        "All figures are scaled back by it; rates are the card's own counters." % (
-            LINK_GBPS, lab_module.MODEL, args.slowdown, SLOWDOWN_WHY % (1.3e-3 * args.slowdown)))
+    say("Emulated ConnectX, %d Gb/s InfiniBand (model %s), virtual time: windows of %g ms, "
+        "seed %d.\nRates are the card's own counters." % (
+            LINK_GBPS, lab_module.MODEL, args.seconds * 1000, args.seed))
     cases = [measure_alone(args), measure_together("shared", False, args),
              measure_together("justitia", True, args)]
     if not args.quick:
@@ -225,8 +224,8 @@ def run(args):
     protects, text = conclusion(cases)
     say("\n" + text)
     svg, document = os.path.join(BUILD, "demo.svg"), os.path.join(BUILD, "demo.json")
-    write_json(cases, args.slowdown, document)
-    draw(cases, args.slowdown, svg)
+    write_json(cases, args, document)
+    draw(cases, svg)
     say("picture: %s\nfigures: %s" % (svg, document))
     return 0 if protects else 1
 

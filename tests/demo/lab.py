@@ -299,15 +299,17 @@ class Lab:
         client = self.spawn(name, source, [*argv, "127.0.0.1"], app_class)
         return App(self, name, server, client)
 
-    def bandwidth(self, message_bytes=1 << 20, source="a", sink="b", depth=8, seconds=600,
-                  margin=1, extra=()):
-        argv = [tool("ib_write_bw"), "-F", "-s", str(message_bytes), "-t", str(depth), "-D",
-                str(int(seconds)), "-f", str(margin), "--report_gbits", *extra]
+    def bandwidth(self, message_bytes=1 << 20, source="a", sink="b", depth=8, iterations=None,
+                  extra=()):
+        """stock ib_write_bw: for ever, or so many messages and then its report."""
+        how_long = ["-n", str(iterations)] if iterations else ["-D", "3600"]
+        argv = [tool("ib_write_bw"), "-F", "-s", str(message_bytes), "-t", str(depth),
+                *how_long, "--report_gbits", *extra]
         return self.pair("bandwidth", "bandwidth", argv, source, sink)
 
-    def throughput(self, source="a", sink="b", seconds=600, margin=1, extra=()):
-        argv = [tool("ib_write_bw"), "-F", "-s", "16", "-t", "128", "--post_list", "64", "-D",
-                str(int(seconds)), "-f", str(margin), "--report_gbits", *extra]
+    def throughput(self, source="a", sink="b", extra=()):
+        argv = [tool("ib_write_bw"), "-F", "-s", "16", "-t", "128", "--post_list", "64",
+                "-D", "3600", "--report_gbits", *extra]
         return self.pair("throughput", "throughput", argv, source, sink)
 
     def latency(self, seconds, source="a", sink="b", warmup=0.001):
