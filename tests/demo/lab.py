@@ -329,6 +329,10 @@ class Lab:
 
         wait_for("set-up of " + ", ".join(p.name for p in programs), stand, seconds, programs)
 
+    def free_clock(self):
+        """Lets the clock run on, for programs that end by themselves."""
+        self._softhca("clock", "go")
+
     def run_clock(self, seconds):
         """Lets the clock run for so long, and returns when it stands again."""
         self._softhca("clock", "run", "%dns" % round(seconds * 1e9), timeout=300)

@@ -28,6 +28,7 @@
 #define VC_START_NS 1000000000ull		/* CLOCK_MONOTONIC when a world begins */
 #define VC_EPOCH_NS 1767225600000000000ull	/* CLOCK_REALTIME then: 2026-01-01 00:00 UTC */
 #define VC_READ_NS 10				/* what a look at the clock costs */
+#define VC_AHEAD_NS 200				/* how far a thread's time may be ahead */
 #define VC_TSC_MHZ 2000
 /* Wakes a thread out of the kernel; makes one that spins say so. */
 #define VC_SIGNAL (SIGRTMAX - 3)
