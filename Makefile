@@ -41,6 +41,8 @@ DEPS += check
 DEPS += perftest
 # figures of the demo and the benchmarks
 DEPS += gnuplot-nox
+# the emulated card: where the instructions begin in a program that reads the time stamp counter
+DEPS += libcapstone-dev
 # instruction counts, wake-up counts, checks of the manual pages
 DEPS += valgrind strace mandoc
 

@@ -21,6 +21,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <poll.h>
+#include <signal.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #define VC_THREADS 1024
