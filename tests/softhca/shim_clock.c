@@ -15,7 +15,8 @@
 
 static void on_signal(int sig)
 {
-	(void)sig;	/* its work is done: the thread is out of the kernel */
+	(void)sig;
+	vc_signals++;	/* the thread is out of the kernel */
 }
 
 /* The clock's signal is blocked but while a thread waits in the kernel. */

@@ -21,6 +21,7 @@ struct vclock *vc_clock;
 void (*vc_on_resume)(void);
 uint64_t (*vc_process_due)(void);
 unsigned int vc_spinners;
+__thread volatile unsigned int vc_signals;
 
 static __thread int my_slot = -1;
 
@@ -132,11 +133,34 @@ static void rouse(struct vc_thread *t)
 		futex_wake(&t->grant);
 }
 
+/*
+ * Those whom the kernel let out are due now. Who wrote to them, if one of the world, has made
+ * them due already, in an order of its own: when the kernel did so decides nothing.
+ */
+static void take_ready(struct vclock *vc)
+{
+	for (uint32_t i = 0; i < vc->high; i++) {
+		struct vc_thread *t = &vc->thread[i];
+
+		if (!t->is_ready)
+			continue;
+		t->is_ready = 0;
+		if (t->state == VC_WAITS && t->due_ns > vc->now_ns) {
+			t->due_ns = vc->now_ns;
+			t->seq = ++vc->seq;
+		}
+	}
+}
+
 /* Gives the baton on; the lock is held before and not after. */
 static void pass_on(struct vclock *vc)
 {
-	int next = vc_pick(vc);
-	struct vc_thread *t = next < 0 ? NULL : &vc->thread[next];
+	struct vc_thread *t;
+	int next;
+
+	take_ready(vc);
+	next = vc_pick(vc);
+	t = next < 0 ? NULL : &vc->thread[next];
 
 	vc->holder = next;
 	vc->switches++;
@@ -187,6 +211,7 @@ static void begin_wait(struct vc_thread *t, enum vc_why why, uint64_t due_ns)
 	t->due_ns = due_ns;
 	t->seq = ++vc_clock->seq;
 	t->woken = 0;
+	t->is_ready = 0;
 }
 
 /* What this thread did may be what others of its program watch the memory for. */
@@ -226,8 +251,10 @@ bool vc_wait(enum vc_why why, uint64_t due_ns)
 static void come_in(struct vc_thread *t)
 {
 	lock(vc_clock);
-	if (t->state == VC_WAITS || t->state == VC_OUTSIDE) {
+	if (t->state == VC_OUTSIDE)
 		begin_wait(t, VC_BATON, vc_clock->now_ns);
+	if (t->state == VC_WAITS) {
+		t->is_ready = 1;
 		t->in_kernel = 0;
 		if (vc_clock->holder < 0) {
 			pass_on(vc_clock);
@@ -242,6 +269,7 @@ static void come_in(struct vc_thread *t)
 int vc_wait_fds(struct pollfd *fds, nfds_t n, uint64_t due_ns)
 {
 	struct vc_thread *t = me();
+	unsigned int signals;
 	int rc, error;
 	sigset_t mask;
 
@@ -252,8 +280,12 @@ int vc_wait_fds(struct pollfd *fds, nfds_t n, uint64_t due_ns)
 	t->in_kernel = 1;
 	pass_on(vc_clock);
 	/* The signal that says "you are next" is blocked but in here. */
-	rc = (int)syscall(SYS_ppoll, fds, n, NULL, &mask, _NSIG / 8);
-	error = errno;
+	do {
+		signals = vc_signals;
+		rc = (int)syscall(SYS_ppoll, fds, n, NULL, &mask, _NSIG / 8);
+		error = errno;
+		/* One that came late, for a wait that had ended without it, ends no other. */
+	} while (rc < 0 && error == EINTR && signals != vc_signals && !has_grant(t));
 	if (has_grant(t)) {
 		await_grant(t);
 		rc = 0;

@@ -48,6 +48,7 @@ struct vc_thread {
 	uint8_t rank;		/* 0 application, 1 card */
 	uint8_t in_kernel;	/* waits in ppoll(), not on the futex */
 	uint8_t woken;
+	uint8_t is_ready;	/* the kernel let it out: due when the baton goes on */
 	uint32_t grant;		/* futex: 1 = has the baton */
 	uint64_t due_ns, seq;
 	uint64_t local_ns;
@@ -71,6 +72,7 @@ int vc_pick(const struct vclock *vc);
 
 extern struct vclock *vc_clock;		/* NULL: this process does not take part */
 extern void (*vc_on_resume)(void);	/* after each wait: timers of the process */
+extern __thread volatile unsigned int vc_signals;	/* VC_SIGNALs that this thread has had */
 extern unsigned int vc_spinners;		/* threads of this process in VC_SPIN */
 extern uint64_t (*vc_process_due)(void);	/* no wait goes beyond */
 
