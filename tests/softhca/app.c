@@ -15,8 +15,6 @@
 
 #define CTL_CHECK_NS (200 * HCA_NS_PER_MS)	/* is the card process still there? */
 #define NAP_NS HCA_NS_PER_MS			/* longest sleep in an empty poll */
-#define VC_NAP_MIN_NS 1000
-#define VC_NAP_PART 8
 #define APP_NICE (-10)
 #define SPINNING_NS 100000			/* polls closer together than that are a spin */
 #define RING_FULL_NS 20000
@@ -238,19 +236,13 @@ static void nap(uint32_t seen)
 	__atomic_fetch_sub(&hca_me->sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
-/*
- * For no longer than a part of the time polled in vain so far: who also looks at a clock,
- * or at something else, is late by no more than that.
- */
 static bool idle_virtual(struct idle *i)
 {
-	uint64_t nap_ns, now = vc_now_ns();
+	uint64_t now = vc_now_ns();
 
 	if (!i->since_ns)
 		i->since_ns = now;
-	nap_ns = (now - i->since_ns) / VC_NAP_PART;
-	nap_ns = nap_ns < VC_NAP_MIN_NS ? VC_NAP_MIN_NS : nap_ns > NAP_NS ? NAP_NS : nap_ns;
-	vc_wait(VC_POLL, now + nap_ns);
+	vc_wait(VC_POLL, now + vc_nap_ns(i->since_ns, now));
 	return true;
 }
 

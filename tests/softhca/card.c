@@ -305,9 +305,11 @@ int hca_card_main(const char *world_dir, const struct hca_config *cfg, int ready
 		return rc;
 	hca_disturb_begin(world_dir, cfg);
 	catch_signals();
-	if (!vc_is_virtual())
+	if (vc_is_virtual())
+		rc = hca_keeper_begin(&stop);
+	else
 		raise_priority();
-	else if ((rc = hca_keeper_begin(&stop)))
+	if (rc)
 		return rc;
 	__atomic_store_n(&hca->up, 1, __ATOMIC_RELEASE);
 	if (write(ready_fd, "", 1) != 1)

@@ -40,7 +40,8 @@ struct hca_config {
 void hca_config_default(struct hca_config *c);
 /*
  * One setting: hosts, device (mlx5, mlx4), link (ib, eth), model (ib56, roce40, ib100, off),
- * driver (card, inline), slowdown, seed or a nic_params key.  A model resets the parameters to
+ * clock (real, virtual), hold (no, yes), driver (card, inline), slowdown, seed or a nic_params
+ * key.  A model resets the parameters to
  * its preset, and "off" selects the inline driver, so it comes before them.  0 or -errno, the
  * message in err.
  */

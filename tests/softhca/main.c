@@ -280,7 +280,7 @@ static int run_clock(struct options *o)
 	if (o->rest[0] && !strcmp(o->rest[0], "run") && o->rest[1] && !o->rest[2]) {
 		if (parse_time(o->rest[1], &ns))
 			return EXIT_USAGE;
-		vc_run_until(&seg->vc, vc_stand(&seg->vc) + ns);
+		vc_run_until(&seg->vc, seg->vc.now_ns + ns);
 	} else if (o->rest[0] && !o->rest[1] && !strcmp(o->rest[0], "go")) {
 		vc_set_hold(&seg->vc, VC_NEVER);
 	} else if (o->rest[0] && !o->rest[1] && !strcmp(o->rest[0], "hold")) {

@@ -134,15 +134,12 @@ int access(const char *path, int mode)
 
 int close(int fd)
 {
-	int rc;
-
 	REAL(close);
 	if (uv_file(fd))
 		uv_close(fd);
 	vc_after(fd);
 	vc_timers_forget(fd);
-	rc = real(fd);
-	return rc;
+	return real(fd);
 }
 
 ssize_t write(int fd, const void *buf, size_t bytes)

@@ -3,6 +3,34 @@
 #ifndef SOFTHCA_SHIM_H
 #define SOFTHCA_SHIM_H
 
+#include <stdint.h>
+#include <time.h>
+
+#include "vclock.h"
+
+#define NS_PER_S 1000000000ull
+
+static inline uint64_t hca_ns(const struct timespec *ts)
+{
+	return (uint64_t)ts->tv_sec * NS_PER_S + (uint64_t)ts->tv_nsec;
+}
+
+static inline struct timespec hca_timespec(uint64_t ns)
+{
+	return (struct timespec){ (time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S) };
+}
+
+/*
+ * A point in time on the world's clock. Whether it was meant on the clock of the day need not
+ * be known: times of the day are large numbers.
+ */
+static inline uint64_t hca_absolute_ns(const struct timespec *ts)
+{
+	uint64_t ns = hca_ns(ts);
+
+	return ns >= VC_EPOCH_NS ? ns - VC_EPOCH_NS + VC_START_NS : ns;
+}
+
 /* The next definition of @name behind this library; ends the program if there is none. */
 void *hca_find_real(const char *name);
 

@@ -11,8 +11,6 @@
 #include "hca.h"
 #include "shim.h"
 
-#define NS_PER_S 1000000000ull
-
 static void on_signal(int sig)
 {
 	(void)sig;
@@ -52,17 +50,6 @@ static void begin(void)
 
 /* ---- reading ---- */
 
-static void put_ns(struct timespec *ts, uint64_t ns)
-{
-	ts->tv_sec = (time_t)(ns / NS_PER_S);
-	ts->tv_nsec = (long)(ns % NS_PER_S);
-}
-
-static uint64_t get_ns(const struct timespec *ts)
-{
-	return (uint64_t)ts->tv_sec * NS_PER_S + (uint64_t)ts->tv_nsec;
-}
-
 static bool is_of_day(clockid_t id)
 {
 	return id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE || id == CLOCK_TAI;
@@ -78,7 +65,7 @@ int clock_gettime(clockid_t id, struct timespec *ts)
 	REAL(clock_gettime);
 	if (!vc_is_virtual())
 		return real(id, ts);
-	put_ns(ts, vc_read_ns() + offset_ns(id));
+	*ts = hca_timespec(vc_read_ns() + offset_ns(id));
 	return 0;
 }
 
@@ -129,11 +116,11 @@ static int sleep_for(const struct timespec *want, struct timespec *rest)
 
 	if (want->tv_nsec < 0 || want->tv_nsec >= (long)NS_PER_S || want->tv_sec < 0)
 		return EINVAL;
-	due_ns = vc_now_ns() + get_ns(want);
+	due_ns = vc_now_ns() + hca_ns(want);
 	rc = sleep_until(due_ns);
 	now = vc_now_ns();
 	if (rc && rest)
-		put_ns(rest, due_ns > now ? due_ns - now : 0);
+		*rest = hca_timespec(due_ns > now ? due_ns - now : 0);
 	return rc;
 }
 
@@ -156,7 +143,7 @@ int clock_nanosleep(clockid_t id, int flags, const struct timespec *want, struct
 		return real(id, flags, want, rest);
 	if (!(flags & TIMER_ABSTIME))
 		return sleep_for(want, rest);
-	return sleep_until(get_ns(want) - offset_ns(id));
+	return sleep_until(hca_ns(want) - offset_ns(id));
 }
 
 int usleep(useconds_t us)

@@ -12,13 +12,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "hca.h"
 #include "shim.h"
-
-#define NS_PER_S 1000000000ull
 
 static int real_poll(struct pollfd *fds, nfds_t n, int ms)
 {
@@ -89,7 +86,7 @@ void vc_after(int fd)
 
 static uint64_t due_in(const struct timespec *t)
 {
-	return t ? vc_now_ns() + (uint64_t)t->tv_sec * NS_PER_S + (uint64_t)t->tv_nsec : VC_NEVER;
+	return t ? vc_now_ns() + hca_ns(t) : VC_NEVER;
 }
 
 static uint64_t due_in_ms(int ms)

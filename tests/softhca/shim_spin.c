@@ -6,7 +6,6 @@
  * that it does can end the loop: it waits for the card, or for another thread, and so do we.
  * Otherwise it is at work and goes on.
  */
-#include <dlfcn.h>
 #include <link.h>
 #include <signal.h>
 #include <string.h>
@@ -18,9 +17,6 @@
 
 #define MAX_STEPS 200
 #define TRAP_FLAG 0x100
-#define NAP_MIN_NS 1000
-#define NAP_MAX_NS HCA_NS_PER_MS
-#define NAP_PART 8
 
 static __thread struct {
 	bool is_stepping;
@@ -39,17 +35,14 @@ static bool is_ours(const ucontext_t *uc)
 	return ip - ours_begin < ours_end - ours_begin;
 }
 
-/* While it spins, no longer than a part of the time that it has spun: it may watch two things. */
 static void wait_spinning(void)
 {
-	uint64_t nap_ns, now = vc_now_ns();
+	uint64_t now = vc_now_ns();
 
 	if (!spin.since_ns)
 		spin.since_ns = now;
-	nap_ns = (now - spin.since_ns) / NAP_PART;
-	nap_ns = nap_ns < NAP_MIN_NS ? NAP_MIN_NS : nap_ns > NAP_MAX_NS ? NAP_MAX_NS : nap_ns;
 	vc_spinners++;
-	if (vc_wait(VC_SPIN, now + nap_ns))
+	if (vc_wait(VC_SPIN, now + vc_nap_ns(spin.since_ns, now)))
 		spin.since_ns = 0;
 	vc_spinners--;
 }

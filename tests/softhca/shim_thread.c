@@ -15,7 +15,6 @@
 #include "hca.h"
 #include "shim.h"
 
-#define NS_PER_S 1000000000ull
 #define MAX_JOINABLE 1024
 
 /* ---- threads ---- */
@@ -182,25 +181,17 @@ int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 	return vc_takes_part() ? cond_wait_until(c, m, VC_NEVER) : real(c, m);
 }
 
-/* A time of day is a large number, whatever clock the condition was made for. */
-static uint64_t absolute(const struct timespec *t)
-{
-	uint64_t ns = (uint64_t)t->tv_sec * NS_PER_S + (uint64_t)t->tv_nsec;
-
-	return ns >= VC_EPOCH_NS ? ns - VC_EPOCH_NS + VC_START_NS : ns;
-}
-
 int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *t)
 {
 	REAL(pthread_cond_timedwait);
-	return vc_takes_part() ? cond_wait_until(c, m, absolute(t)) : real(c, m, t);
+	return vc_takes_part() ? cond_wait_until(c, m, hca_absolute_ns(t)) : real(c, m, t);
 }
 
 int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t id,
 			   const struct timespec *t)
 {
 	REAL(pthread_cond_clockwait);
-	return vc_takes_part() ? cond_wait_until(c, m, absolute(t)) : real(c, m, id, t);
+	return vc_takes_part() ? cond_wait_until(c, m, hca_absolute_ns(t)) : real(c, m, id, t);
 }
 
 static void signal_waiters(const pthread_cond_t *c, bool all)
@@ -255,7 +246,7 @@ int sem_wait(sem_t *s)
 int sem_timedwait(sem_t *s, const struct timespec *t)
 {
 	REAL(sem_timedwait);
-	return vc_takes_part() ? sem_wait_until(s, absolute(t)) : real(s, t);
+	return vc_takes_part() ? sem_wait_until(s, hca_absolute_ns(t)) : real(s, t);
 }
 
 /* It may lie in memory that other programs share. */

@@ -14,7 +14,6 @@
 #include "hca.h"
 #include "shim.h"
 
-#define NS_PER_S 1000000000ull
 #define MAX_TIMERS 64
 
 struct timer { int fd; uint64_t due_ns, every_ns; };	/* fd -1: the alarm */
@@ -138,17 +137,6 @@ int setitimer(__itimer_which_t which, const struct itimerval *new, struct itimer
 
 /* ---- timerfd ---- */
 
-static uint64_t ts_ns(const struct timespec *ts)
-{
-	return (uint64_t)ts->tv_sec * NS_PER_S + (uint64_t)ts->tv_nsec;
-}
-
-/* Which clock it is on does not come with the descriptor: a time of day is a large number. */
-static uint64_t absolute(uint64_t ns)
-{
-	return ns >= VC_EPOCH_NS ? ns - VC_EPOCH_NS + VC_START_NS : ns;
-}
-
 int timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
 {
 	const struct itimerspec off = { { 0, 0 }, { 0, 0 } };
@@ -158,16 +146,15 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itim
 		return real_settime(fd, flags, new, old);
 	if (real_settime(fd, 0, &off, NULL))
 		return -1;
-	due = ts_ns(&new->it_value);
+	due = hca_ns(&new->it_value);
 	if (due)
-		due = flags & TFD_TIMER_ABSTIME ? absolute(due) : vc_now_ns() + due;
-	if (set(fd, due, ts_ns(&new->it_interval), &left_ns)) {
+		due = flags & TFD_TIMER_ABSTIME ? hca_absolute_ns(&new->it_value) : vc_now_ns() + due;
+	if (set(fd, due, hca_ns(&new->it_interval), &left_ns)) {
 		errno = ENOMEM;
 		return -1;
 	}
 	if (old)
-		*old = (struct itimerspec){ .it_value = {
-			(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S) } };
+		*old = (struct itimerspec){ .it_value = hca_timespec(left_ns) };
 	look();
 	return 0;
 }

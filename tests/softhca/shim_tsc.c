@@ -6,14 +6,12 @@
  */
 #include <capstone/capstone.h>
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <link.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #include "hca.h"
 #include "shim.h"

@@ -15,7 +15,7 @@
 
 #define LOCK_SPINS 200
 #define GRANT_SPINS 100		/* some microseconds: often the baton is back by then */
-#define LOOK_S 1		/* how long a wait is before the world is looked after */
+#define LOOK_S 1		/* a wake-up that was lost costs no more than that */
 
 struct vclock *vc_clock;
 void (*vc_on_resume)(void);
@@ -338,15 +338,27 @@ void vc_wake(pid_t pid, enum vc_why why)
 	unlock(vc);
 }
 
-void vc_wake_card(uint64_t at_ns)
+static void make_card_due(struct vclock *vc, uint64_t at_ns)
 {
-	struct vclock *vc = vc_clock;
-
-	lock(vc);
 	for (uint32_t i = 0; i < vc->high; i++)
 		if (vc->thread[i].rank)
 			make_due(vc, &vc->thread[i], at_ns);
-	unlock(vc);
+}
+
+void vc_wake_card(uint64_t at_ns)
+{
+	lock(vc_clock);
+	make_card_due(vc_clock, at_ns);
+	unlock(vc_clock);
+}
+
+uint64_t vc_nap_ns(uint64_t since_ns, uint64_t now_ns)
+{
+	uint64_t nap_ns = (now_ns - since_ns) / VC_NAP_PART;
+
+	if (nap_ns < VC_NAP_MIN_NS)
+		return VC_NAP_MIN_NS;
+	return nap_ns < VC_NAP_MAX_NS ? nap_ns : VC_NAP_MAX_NS;
 }
 
 /* ---- time ---- */
@@ -484,6 +496,15 @@ void vc_init(struct vclock *vc, bool hold)
 	vc->hold_ns = hold ? VC_START_NS : VC_NEVER;
 }
 
+/* A parked world may have somebody to run now. The lock is held before and not after. */
+static void unpark(struct vclock *vc)
+{
+	if (vc->holder < 0)
+		pass_on(vc);
+	else
+		unlock(vc);
+}
+
 bool vc_forget_dead(struct vclock *vc)
 {
 	bool any = false;
@@ -499,8 +520,8 @@ bool vc_forget_dead(struct vclock *vc)
 		if (vc->holder == (int)i)
 			vc->holder = -1;
 	}
-	if (any && vc->holder < 0)
-		pass_on(vc);
+	if (any)
+		unpark(vc);
 	else
 		unlock(vc);
 	return any;
@@ -509,23 +530,15 @@ bool vc_forget_dead(struct vclock *vc)
 void vc_poke(struct vclock *vc)
 {
 	lock(vc);
-	for (uint32_t i = 0; i < vc->high; i++)
-		if (vc->thread[i].rank)
-			make_due(vc, &vc->thread[i], vc->now_ns);
-	if (vc->holder < 0)
-		pass_on(vc);
-	else
-		unlock(vc);
+	make_card_due(vc, vc->now_ns);
+	unpark(vc);
 }
 
 void vc_set_hold(struct vclock *vc, uint64_t hold_ns)
 {
 	lock(vc);
 	vc->hold_ns = hold_ns > vc->now_ns ? hold_ns : vc->now_ns;
-	if (vc->holder < 0)
-		pass_on(vc);
-	else
-		unlock(vc);
+	unpark(vc);
 }
 
 uint64_t vc_run_until(struct vclock *vc, uint64_t hold_ns)
@@ -538,9 +551,4 @@ uint64_t vc_run_until(struct vclock *vc, uint64_t hold_ns)
 			return vc->now_ns;
 		futex_wait(&vc->parks, seen);
 	}
-}
-
-uint64_t vc_stand(const struct vclock *vc)
-{
-	return vc->now_ns;
 }

@@ -32,6 +32,9 @@
 #define VC_READ_NS 10				/* what a look at the clock costs */
 #define VC_AHEAD_NS 200				/* how far a thread's time may be ahead */
 #define VC_TSC_MHZ 2000
+#define VC_NAP_PART 8
+#define VC_NAP_MIN_NS 1000
+#define VC_NAP_MAX_NS 1000000
 /* Wakes a thread out of the kernel; makes one that spins say so. */
 #define VC_SIGNAL (SIGRTMAX - 3)
 #define VC_SPIN_SIGNAL (SIGRTMAX - 4)
@@ -100,6 +103,11 @@ int vc_wait_fds(struct pollfd *fds, nfds_t n, uint64_t due_ns);
 /* All of process @pid (0: of all processes) that wait for @why are due now. */
 void vc_wake(pid_t pid, enum vc_why why);
 void vc_wake_card(uint64_t at_ns);
+/*
+ * How long who has looked in vain since @since_ns sleeps before it looks again, if nobody wakes
+ * it: a part of that time, so that what else it may be watching is late by no more.
+ */
+uint64_t vc_nap_ns(uint64_t since_ns, uint64_t now_ns);
 void vc_outside_begin(void);
 void vc_outside_end(void);
 
@@ -114,7 +122,6 @@ void vc_init(struct vclock *vc, bool hold);
 bool vc_forget_dead(struct vclock *vc);		/* threads of dead processes; true = there were */
 void vc_poke(struct vclock *vc);		/* the card is due now */
 uint64_t vc_run_until(struct vclock *vc, uint64_t hold_ns);	/* waits until parked; the time */
-uint64_t vc_stand(const struct vclock *vc);	/* the time it is held at, or has come to */
 void vc_set_hold(struct vclock *vc, uint64_t hold_ns);
 
 #endif
