@@ -83,7 +83,8 @@ def measure_together(name, justitia, args):
 def perftest_agrees(args):
     """perftest's own report of the bandwidth application, against the card's counters."""
     with Lab(justitia=False, seed=args.seed) as lab:
-        messages = 500
+        # twice what the window can hold, so that they do not end within it
+        messages = 2 * int(args.seconds * LINK_GBPS * 1e9 / 8 / (1 << 20)) + 100
         app = lab.bandwidth(sink="c", iterations=messages)
         run_until_traffic(lab, [app])
         before = lab.stat()
