@@ -4,8 +4,9 @@
 """test_isolation.py - does Justitia protect the small from the large?
 
 Everything is a ratio of two measurements on an emulated 56 Gb/s card in virtual time,
-so every run gives the same figures. The bounds come from the paper's evaluation
-(sections 6.2 and 6.3) and from what the reference model says of its policy.
+so every run gives the same figures. Directions and orders of size are the paper's
+(sections 6.2 and 6.3); the bounds lie a little beyond what is measured here, so that
+a change for the worse shows.
 """
 import os
 import signal
